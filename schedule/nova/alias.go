@@ -11,42 +11,40 @@ import (
 	"cellgate/schedule"
 )
 
-// Alias is a name for PCI devices, as an entry of Nova's [pci] alias has it. Empty
-// fields ask for nothing.
+// Alias is a name for PCI devices, as an entry of Nova's option [pci] alias. Empty fields do not restrict.
 type Alias struct {
 	Name      string
 	VendorID  string
 	ProductID string
 	// DeviceType is type-PCI, type-PF or type-VF.
 	DeviceType string
-	// NUMAPolicy is required, preferred, socket or legacy, which empty means too.
+	// NUMAPolicy is required, preferred, socket or legacy; empty means legacy.
 	NUMAPolicy string
-	// CapabilityType is pci.
+	// CapabilityType is empty or pci.
 	CapabilityType string
-	// LiveMigratable is a truth value.
+	// LiveMigratable is a boolean as text, or empty.
 	LiveMigratable string
-	// ResourceClass and Traits, separated by commas or +, are what Placement is asked for, in any spelling that Nova
-	// makes a name of.
+	// ResourceClass and Traits (separated by commas or +) are what Placement is asked for, in any spelling that Nova
+	// can turn into a name.
 	ResourceClass string
 	Traits        string
 }
 
-// Aliases are the aliases that flavors may name, by name. Nil: none.
+// Aliases are the aliases that flavors may name. Nil: none.
 type Aliases struct{ named map[string]alias }
 
-// alias has one spec for each entry of its name: a device matches one of them.
+// alias has one spec for each entry with its name; a device must match one of them.
 type alias struct {
 	policy string
 	specs  []schedule.PCISpec
-	// ofPlacement has what each spec has for Placement.
+	// ofPlacement are, for each spec, its fields for Placement.
 	ofPlacement []placementSpec
 }
 
 var fourHex = regexp.MustCompile(`^[\da-fA-F]{4}$`)
 
-// NewAliases joins entries, several of which may have one name
-// (nova/pci/request.py, get_alias_from_config). Where an error is, is the index
-// given.
+// NewAliases joins entries, of which several may have one name (nova/pci/request.py, get_alias_from_config). index is
+// the entry that err is about.
 func NewAliases(entries []Alias) (a *Aliases, index int, err error) {
 	a = &Aliases{named: map[string]alias{}}
 	types := map[string]string{}
@@ -109,7 +107,7 @@ func (e *Alias) problem() string {
 	return ""
 }
 
-// spec is what a device of the entry has.
+// spec is what devices of the entry must have.
 func (e *Alias) spec() schedule.PCISpec {
 	migratable := ""
 	if e.LiveMigratable != "" {
@@ -133,8 +131,8 @@ func (e *Alias) spec() schedule.PCISpec {
 // aliasKey is the extra spec that names aliases.
 const aliasKey = "pci_passthrough:alias"
 
-// devices are the requests for devices of pci_passthrough:alias, a list of
-// NAME:COUNT. A NUMA policy of the flavor or the image stands before the alias's own.
+// devices are the device requests in pci_passthrough:alias, a list of NAME:COUNT. A NUMA policy of the flavor or the
+// image overrides the alias's own.
 func (g *guest) devices() (requests []schedule.PCIRequest, aliased []aliasRequest) {
 	policy := g.pciPolicy()
 	text, ok := g.spec.Flavor.ExtraSpecs[aliasKey]

@@ -26,7 +26,7 @@ func (f *findings) inRange(path string, n int64) bool {
 	return p == ""
 }
 
-// name checks the length of a name that may be empty.
+// name checks the length of a name, which may be empty.
 func (f *findings) name(path, name string) string {
 	if len(name) > maxName {
 		f.invalid(path, "has %d bytes, the most is %d", len(name), maxName)
@@ -34,7 +34,7 @@ func (f *findings) name(path, name string) string {
 	return name
 }
 
-// names checks a list of names, none of them empty.
+// names checks a list of names, which must not be empty.
 func (f *findings) names(path string, names []string, most int) []string {
 	if len(names) > most {
 		f.invalid(path, "has %d entries, the most is %d", len(names), most)
@@ -78,7 +78,7 @@ func (f *findings) memberOf(path string, sets [][]string) [][]string {
 	return out
 }
 
-// aggregates gives the uuids in their canonical text, sorted, each once.
+// aggregates gives the uuids in canonical text, sorted, without duplicates.
 func (f *findings) aggregates(path string, uuids []string) []string {
 	if len(uuids) > maxAggregates {
 		f.invalid(path, "has %d aggregates, the most is %d", len(uuids), maxAggregates)
@@ -107,7 +107,7 @@ func (f *findings) group(path string, g *Group) *schedule.Group {
 		return nil
 	}
 	if f.resolved && (g.Policy == "" || g.Policy == "legacy") {
-		// Groups from before policies; no filter or weigher of Nova reads them.
+		// Such groups are from before policies; no filter or weigher of Nova reads them.
 		f.ignore(path)
 		return nil
 	}

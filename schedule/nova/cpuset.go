@@ -10,12 +10,11 @@ import (
 // cpuSet is a set of CPU numbers.
 type cpuSet map[int64]bool
 
-// maxMask bounds a mask's text, in bytes; with maxGuestCPUs it bounds what is made
-// of it.
+// maxMask bounds the bytes of a mask; together with maxGuestCPUs it bounds the parsed set.
 const maxMask = 4096
 
-// cpusOf reads a mask of a guest's CPUs 0 to n-1: as cpuSpec, and one that begins
-// with ^ takes out of all. problem says what is wrong with it.
+// cpusOf parses a mask of a guest's CPUs 0 to n-1, as cpuSpec does. A mask that begins with ^ is removed from all
+// CPUs. problem says what is wrong with it.
 func cpusOf(mask string, n int64) (cpus cpuSet, problem string) {
 	all := strings.HasPrefix(python.Strip(mask), "^")
 	cpus, problem = cpuSpec(mask, n, all)
@@ -28,7 +27,7 @@ func cpusOf(mask string, n int64) (cpus cpuSet, problem string) {
 	return cpus, ""
 }
 
-// beyond says so when a CPU is not one of 0 to n-1.
+// beyond says so if some CPU is not 0 to n-1.
 func (c cpuSet) beyond(n int64) string {
 	for cpu := range c {
 		if cpu >= n {
@@ -38,9 +37,9 @@ func (c cpuSet) beyond(n int64) string {
 	return ""
 }
 
-// cpuSpec reads numbers and ranges separated by commas; ^ takes a number or a range
-// out again (nova/virt/hardware.py, parse_cpu_spec). With all it begins with 0 to
-// n-1. Of what is beyond n-1 the set has at least one CPU, not all.
+// cpuSpec parses numbers and ranges separated by commas; ^ removes a number or a range (nova/virt/hardware.py,
+// parse_cpu_spec). With all, the set begins with 0 to n-1. If the spec has CPUs beyond n-1, the set has at least one
+// of them, but not all.
 func cpuSpec(spec string, n int64, all bool) (cpus cpuSet, problem string) {
 	switch {
 	case n > maxGuestCPUs:
@@ -73,7 +72,7 @@ func cpuSpec(spec string, n int64, all bool) (cpus cpuSet, problem string) {
 		if !okFirst || !okLast || first < 0 || first > last {
 			return nil, fmt.Sprintf("%q is neither a CPU nor a range of them", shorten(rule))
 		}
-		// Of CPUs beyond the guest's, the first is enough for the refusal.
+		// Of the CPUs beyond the guest's, one is enough for the refusal.
 		for c := first; c <= min(last, n); c++ {
 			to[c] = true
 		}

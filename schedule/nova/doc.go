@@ -1,23 +1,20 @@
-// Package nova reads Nova's forms: the RequestSpec versioned object becomes a
-// schedule.Request, database rows become a schedule.Host.
+// Package nova reads Nova's forms: the RequestSpec versioned object becomes a schedule.Request, database rows become
+// a schedule.Host.
 //
-// It is not a scheduler: it decides nothing about hosts. What it does decide is
-// what of a request can be honoured. A key that asks for something the core does
-// not do yet is refused by name; a key that bears on no choice of host is read
-// over or reported; nothing is dropped in silence. Which is which stands in one
-// place, support.go.
+// It decides nothing about hosts, only which parts of a request can be honoured. If a key asks for something that the
+// core does not do yet, the request is refused, and the error names the key. A key that does not affect the choice of
+// host is accepted or reported as ignored. Nothing is dropped silently. The table of all keys is in support.go.
 //
-// Two doors lead to the same code: FromPrimitive for the versioned object, and
-// Compile for a Spec that a caller filled from its own form.
+// Two functions lead to the same code: FromPrimitive for the versioned object, and Compile for a Spec that a caller
+// filled from its own form.
 //
-// What Nova asks Placement for of a flavor and an image is resourceRequest's; its
-// request filters are prefilter_*.go, a file each. docs/reference/nova-placement.md has both.
+// resourceRequest is what Nova asks Placement for, by flavor and image; Nova's request filters are in prefilter_*.go,
+// one in each file. docs/reference/nova-placement.md describes both.
 //
-// Field paths leave out the "nova_object.data" levels:
-// nova_request_spec.flavor.extra_specs["hw:numa_nodes"] is the extra spec of the
-// flavor object inside the RequestSpec object, and
-// nova_request_spec.flavor["nova_object.version"] is that object's version.
+// Field paths leave out the "nova_object.data" levels: nova_request_spec.flavor.extra_specs["hw:numa_nodes"] is the
+// extra spec of the flavor object inside the RequestSpec object, and nova_request_spec.flavor["nova_object.version"]
+// is that object's version.
 //
-// Tests that hold this: TestGolden and TestResourceRequestIsNovas (what Nova 26.2.2
-// answered), FuzzFromPrimitive (no input panics), FuzzCompile.
+// Tests: TestGolden and TestResourceRequestIsNovas compare with answers of Nova 26.2.2. FuzzFromPrimitive checks that
+// no input panics. FuzzCompile checks that a Spec is refused or gives a valid request.
 package nova

@@ -7,18 +7,17 @@ import (
 	"cellgate/internal/fault"
 )
 
-// maxReported bounds the problems an error names, so that it fits the headers it
-// travels in.
+// maxReported bounds the problems that an error names, so that it fits into response headers.
 const maxReported = 32
 
-// findings collects what is wrong with a form and what of it is not honoured.
+// findings collects the problems of a form, and the parts of it that are ignored.
 type findings struct {
-	// fields has the first problem of each path, maxReported at most.
+	// fields has the first problem of each path, at most maxReported.
 	fields  []fault.Field
 	paths   map[string]bool
 	ignored []string
-	// resolved: the form has fields for a NUMA topology and devices. numa, pci: there
-	// are some, from the form or made of its keys.
+	// resolved: the form has its own fields for a NUMA topology and devices. numa, pci: the request has some, from
+	// these fields or made from other keys.
 	resolved, numa, pci bool
 	options             *Options
 }
@@ -41,9 +40,8 @@ func (f *findings) invalid(path, format string, args ...any) {
 
 func (f *findings) ignore(path string) { f.ignored = append(f.ignored, path) }
 
-// readOver is for an extra spec that cannot be read and that Nova schedules without,
-// with a warning in its log: it is refused, or with strict_nova has no effect and is
-// reported.
+// readOver is for an extra spec that cannot be parsed, and that Nova ignores with a warning in its log. The request
+// is refused or, with strict_nova, the extra spec is reported as ignored.
 func (f *findings) readOver(path, format string, args ...any) {
 	if f.options.Strict {
 		f.ignore(path)

@@ -8,8 +8,7 @@ import (
 	"cellgate/schedule"
 )
 
-// SpecGroup is a request group that comes beside the flavor: of a port or of a device
-// profile (Nova's requested_resources).
+// SpecGroup is a request group besides the flavor's: of a port or of a device profile (Nova's requested_resources).
 type SpecGroup struct {
 	Path string
 	// Requester is the group's suffix.
@@ -17,17 +16,17 @@ type SpecGroup struct {
 	Resources map[string]int64
 	Required  []string
 	Forbidden []string
-	// As in schedule.ResourceGroup; InTree is a uuid.
+	// The remaining fields are as in schedule.ResourceGroup; InTree is a uuid.
 	MemberOf            [][]string
 	ForbiddenAggregates []string
 	InTree              string
 }
 
 const (
-	// maxGroups bounds the suffixed groups, from wherever.
+	// maxGroups bounds the suffixed groups of all sources.
 	maxGroups = 64
-	// deviceProfile begins the requesters of a device profile's groups
-	// (nova/accelerator/cyborg.py, get_device_profile_group_requester_id).
+	// deviceProfile is the prefix of the requesters of a device profile's groups (nova/accelerator/cyborg.py,
+	// get_device_profile_group_requester_id).
 	deviceProfile = "device_profile_"
 )
 
@@ -47,14 +46,14 @@ func (s *Spec) requestedResources(spec *object) {
 			}
 			g.Resources[class] = n
 		}
-		// Nova does not say it to Placement: with a suffix, a group is of one provider.
+		// Nova does not send this to Placement: a group with a suffix is always on one provider.
 		if same, ok := o.get("use_same_provider").(bool); ok && !same {
 			o.ignore(o.at("use_same_provider"))
 		}
 		g.MemberOf = o.aggregateSets("aggregates")
 		g.ForbiddenAggregates = o.texts("forbidden_aggregates")
 		g.InTree = o.text("in_tree")
-		// Nova writes there what a former choice came to.
+		// Nova writes the providers of an earlier choice there.
 		o.known("provider_uuids")
 		o.rest()
 		s.Groups = append(s.Groups, g)
@@ -68,7 +67,7 @@ func (s *Spec) sameSubtree(o *object) {
 	}
 }
 
-// requested adds the groups beside the flavor (ResourceRequest._add_request_group).
+// requested adds the groups besides the flavor's (ResourceRequest._add_request_group).
 func (r *resourceRequest) requested(s *Spec) {
 	for i := range s.Groups {
 		g := &s.Groups[i]
@@ -104,7 +103,7 @@ func (r *resourceRequest) requested(s *Spec) {
 	}
 }
 
-// accelerators refuses a device profile whose groups did not come along.
+// accelerators refuses a device profile if the request does not have its groups.
 func (f *findings) accelerators(s *Spec) {
 	const key = "accel:device_profile"
 	if s.Flavor.ExtraSpecs[key] == "" || slices.ContainsFunc(s.Groups, func(g SpecGroup) bool { return strings.HasPrefix(g.Requester, deviceProfile) }) {
@@ -114,8 +113,8 @@ func (f *findings) accelerators(s *Spec) {
 		"not supported without the profile's groups, which Nova has from Cyborg and puts into requested_resources of nova_request_spec")
 }
 
-// tree gives what is asked of the whole tree of a host's providers; unsuffixed
-// amounts are the request's own. Nil on a rebuild, which asks Placement for nothing.
+// tree gives what is asked of the whole tree of a host's providers; unsuffixed are the request's own amounts. Nil on
+// a rebuild, which asks Placement for nothing.
 func (f *findings) tree(s *Spec, asked *resourceRequest, unsuffixed []schedule.Amount) *schedule.Tree {
 	if s.Rebuild() {
 		return nil

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// guest reads what a flavor's hw: extra specs and an image's hw_ properties ask
-// for together (nova/virt/hardware.py). What Nova raises an exception for is
-// invalid here, at the extra spec's path. It has no keys that the release lacks.
+// guest combines a flavor's hw: extra specs and an image's hw_ properties (nova/virt/hardware.py). If Nova raises an
+// exception, the request is invalid here, at the extra spec's path. Keys that the release does not know are left out.
 type guest struct {
 	*findings
 	spec *Spec
-	// image has the properties' text by name.
+	// image are the properties as text, by name.
 	image map[string]string
 }
 
@@ -39,7 +38,7 @@ func newGuest(f *findings, s *Spec) *guest {
 	return g
 }
 
-// at is the path of what the flavor says, or else of what the image says.
+// at is the path of the flavor's extra spec if it exists, else of the image's property.
 func (g *guest) at(key, property string) string {
 	if _, ok := g.spec.Flavor.ExtraSpecs[key]; ok {
 		return at(g.spec.Path+".flavor.extra_specs", key)
@@ -47,11 +46,11 @@ func (g *guest) at(key, property string) string {
 	return at(g.spec.Path+".image.properties", property)
 }
 
-// property is the image's name of an extra spec: hw:cpu_policy is hw_cpu_policy.
+// property is the name of the image property for an extra spec: hw:cpu_policy becomes hw_cpu_policy.
 func property(key string) string { return strings.Replace(key, ":", "_", 1) }
 
-// choices gives the values of the flavor and the image; empty for none. One that is not
-// among allowed is invalid, and counts as none.
+// choices gives the values of the flavor and the image; empty for none. A value that is not allowed is invalid, and
+// counts as none.
 func (g *guest) choices(key string, allowed ...string) (flavor, image string) {
 	flavor, image = g.spec.Flavor.ExtraSpecs[key], g.image[property(key)]
 	if flavor != "" && !slices.Contains(allowed, flavor) {
@@ -65,7 +64,7 @@ func (g *guest) choices(key string, allowed ...string) (flavor, image string) {
 	return flavor, image
 }
 
-// oneOf is the value of the flavor or the image, which must not differ.
+// oneOf is the value of the flavor or the image; they must not differ.
 func (g *guest) oneOf(key string, allowed ...string) string {
 	flavor, image := g.choices(key, allowed...)
 	if flavor != "" && image != "" && flavor != image {
@@ -77,7 +76,7 @@ func (g *guest) oneOf(key string, allowed ...string) string {
 	return image
 }
 
-// flag is whether the flavor or the image has true; one must not have true and the other false.
+// flag reports whether the flavor or the image has true. It is invalid if both are set and they differ.
 func (g *guest) flag(key string) bool {
 	text, inFlavor := g.spec.Flavor.ExtraSpecs[key]
 	image, inImage := g.image[property(key)]

@@ -8,8 +8,8 @@ import (
 	"cellgate/schedule"
 )
 
-// addressWidth requires the mode of guest physical addresses. The width itself is
-// compared by ComputeCapabilitiesFilter and ImagePropertiesFilter.
+// addressWidth requires the trait of the mode of guest physical addresses. ComputeCapabilitiesFilter and
+// ImagePropertiesFilter compare the width itself.
 func (r *resourceRequest) addressWidth(g *guest) {
 	const key = "hw:maxphysaddr_mode"
 	switch g.oneOf(key, "passthrough", "emulate") {
@@ -20,7 +20,7 @@ func (r *resourceRequest) addressWidth(g *guest) {
 	}
 }
 
-// pciAffinity requires support of the policy socket; the others need none.
+// pciAffinity requires support of the policy socket; other policies need none.
 func (r *resourceRequest) pciAffinity(g *guest) {
 	if g.pciPolicy() == schedule.PCISocket && g.options.has(releaseSocket) {
 		r.require(g.at(pciPolicyKey, property(pciPolicyKey)), "COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
@@ -29,12 +29,12 @@ func (r *resourceRequest) pciAffinity(g *guest) {
 
 const pciPolicyKey = "hw:pci_numa_affinity_policy"
 
-// pciPolicy is where devices are to be, seen from the guest's NUMA nodes.
+// pciPolicy is how near devices must be to the guest's NUMA nodes.
 func (g *guest) pciPolicy() string {
 	return g.oneOf(pciPolicyKey, schedule.PCIRequired, schedule.PCILegacy, schedule.PCIPreferred, schedule.PCISocket)
 }
 
-// persistentMemory takes one namespace for each label of hw:pmem, by class.
+// persistentMemory asks for one namespace for each label in hw:pmem; each label has its own class.
 func (r *resourceRequest) persistentMemory(g *guest) {
 	const key = "hw:pmem"
 	for label := range strings.SplitSeq(g.spec.Flavor.ExtraSpecs[key], ",") {
@@ -47,8 +47,7 @@ func (r *resourceRequest) persistentMemory(g *guest) {
 	}
 }
 
-// customClass is os-resource-classes' normalize_name: runs of what is neither a
-// letter nor a digit become one _.
+// customClass is os-resource-classes' normalize_name: runs of other characters than letters and digits become one _.
 func customClass(name string) string {
 	return "CUSTOM_" + strings.ToUpper(notAlphanumeric.ReplaceAllString(name, "_"))
 }

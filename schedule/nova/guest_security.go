@@ -9,8 +9,7 @@ const (
 	tpmCRB = "tpm-crb"
 )
 
-// virtualTPM is the version and the model of the virtual TPM; empty for none
-// (get_vtpm_constraint).
+// virtualTPM is the version and model of the virtual TPM; empty for none (get_vtpm_constraint).
 func (g *guest) virtualTPM() (version, model string) {
 	version = g.oneOf("hw:tpm_version", tpm12, tpm20)
 	if version == "" {
@@ -25,7 +24,7 @@ func (g *guest) virtualTPM() (version, model string) {
 	return version, model
 }
 
-// tpm requires support of the virtual TPM's version, and of its model.
+// tpm requires support of the virtual TPM's version and model.
 func (r *resourceRequest) tpm(g *guest) {
 	version, model := g.virtualTPM()
 	if version == "" {
@@ -44,7 +43,7 @@ func (r *resourceRequest) require(path, trait string) {
 	t.add(t.required, path, trait)
 }
 
-// secureBoot requires a host that can. The image's property is older than that.
+// secureBoot requires a host that supports it. The image property is older than this requirement in Nova.
 func (r *resourceRequest) secureBoot(g *guest) {
 	if !g.options.has(releaseSecureBoot) {
 		return
@@ -54,8 +53,7 @@ func (r *resourceRequest) secureBoot(g *guest) {
 	}
 }
 
-// statelessFirmware requires a host that can; only images ask for it, and they
-// must boot by UEFI.
+// statelessFirmware requires a host that supports it. Only images ask for it, and they must boot with UEFI.
 func (r *resourceRequest) statelessFirmware(g *guest) {
 	if !truthy(g.image["hw_firmware_stateless"]) {
 		return
@@ -67,8 +65,8 @@ func (r *resourceRequest) statelessFirmware(g *guest) {
 	r.require(path, "COMPUTE_SECURITY_STATELESS_FIRMWARE")
 }
 
-// memoryEncryption takes a slot of a host that encrypts guests' memory by SEV: other
-// models are refused (support.go).
+// memoryEncryption takes one of the slots of a host that encrypts guests' memory with SEV; other models are refused
+// (support.go).
 func (r *resourceRequest) memoryEncryption(g *guest) {
 	const key = "hw:mem_encryption"
 	if !g.flag(key) {

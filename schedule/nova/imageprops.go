@@ -1,6 +1,6 @@
 package nova
 
-// propertyKind is the type of an image property, as far as it shows in its text.
+// propertyKind is the type of an image property, as far as it affects its text.
 type propertyKind int
 
 const (
@@ -9,8 +9,8 @@ const (
 	numberProperty
 )
 
-// propertyKinds has the properties that ImageMetaProps knows
-// (nova/objects/image_meta.py); others are not there for Nova's filters.
+// propertyKinds are the properties that ImageMetaProps knows (nova/objects/image_meta.py). Nova's filters do not see
+// others.
 var propertyKinds = func() map[string]propertyKind {
 	kinds := map[string]propertyKind{}
 	for kind, names := range map[propertyKind][]string{
@@ -36,7 +36,7 @@ var (
 		"hw_device_id", "hw_maxphysaddr_bits", "hw_numa_nodes", "hw_redirected_usb_ports", "hw_serial_port_count",
 		"hw_video_ram", "img_compression_level", "img_version",
 	}
-	// Lists count as text, too: only forms with types have them.
+	// Lists count as text too: only typed forms have them.
 	textProperties = []string{
 		"hw_architecture", "hw_auto_disk_config", "hw_cdrom_bus", "hw_cpu_policy", "hw_cpu_realtime_mask",
 		"hw_cpu_thread_policy", "hw_disk_bus", "hw_disk_type", "hw_emulation_architecture",
@@ -52,7 +52,7 @@ var (
 	}
 )
 
-// legacyProperties are older names of properties.
+// legacyProperties maps older names of properties to current ones.
 var legacyProperties = map[string]string{
 	"architecture":                           "hw_architecture",
 	"owner_id":                               "img_owner_id",

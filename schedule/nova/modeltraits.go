@@ -1,7 +1,7 @@
 package nova
 
-// modelTraits are the standard traits (os-traits) that stand for models of images'
-// properties and formats of disks; Nova asks for no other.
+// modelTraits are the standard traits (os-traits) for models in image properties and for disk formats. Nova asks for
+// no other trait of these kinds.
 var modelTraits = func() map[string]bool {
 	traits := map[string]bool{}
 	for prefix, values := range map[string][]string{

@@ -9,8 +9,7 @@ import (
 	"cellgate/schedule"
 )
 
-// Most that a request may ask for of what NUMATopologyFilter and
-// PciPassthroughFilter look at.
+// Limits of what NUMATopologyFilter and PciPassthroughFilter read of a request.
 const (
 	maxGuestCells  = 16
 	maxGuestCPUs   = 4096
@@ -19,8 +18,8 @@ const (
 	maxPage        = 1 << 24 // KiB
 )
 
-// numaTopology reads the InstanceNUMATopology that Nova's API made of the flavor
-// and the image. One without cells is none.
+// numaTopology reads the InstanceNUMATopology that Nova's API made from the flavor and the image. A topology without
+// cells counts as none.
 func (s *Spec) numaTopology(spec *object) {
 	o := spec.child("numa_topology", "InstanceNUMATopology")
 	if o == nil {
@@ -62,19 +61,19 @@ func (o *object) guestCell(path string, v any) (c schedule.InstanceCell, ok bool
 		Policy:  cell.oneOf("cpu_policy", schedule.CPUShared, schedule.CPUDedicated, schedule.CPUMixed),
 		Threads: cell.oneOf("cpu_thread_policy", schedule.ThreadPrefer, schedule.ThreadIsolate, schedule.ThreadRequire),
 	}
-	// Before version 1.5 dedicated CPUs stood in cpuset.
+	// Before version 1.5 dedicated CPUs were in cpuset.
 	if c.Policy == schedule.CPUDedicated && c.CPUs > 0 {
 		c.CPUs, c.Dedicated = 0, c.CPUs
 	}
 	c.ID = cell.integer("id", -1, maxGuestCPUs)
 	c.PageSize = cell.integer("pagesize", schedule.PageAny, maxPage)
-	// What a host gave it before has no bearing on where it fits next.
+	// What an earlier host assigned does not affect where the guest fits next.
 	cell.known("cpuset_reserved", "cpu_topology", "cpu_pinning_raw")
 	cell.rest()
 	return c, true
 }
 
-// cpus counts a set of CPUs.
+// cpus counts the CPUs in a set.
 func (o *object) cpus(key string) int {
 	var seen []int64
 	for i, e := range o.list(key) {
@@ -92,7 +91,7 @@ func (o *object) cpus(key string) int {
 	return len(slices.Compact(seen))
 }
 
-// integer reads a number in a range; 0 when there is none.
+// integer reads a number between least and most; 0 if there is none.
 func (o *object) integer(key string, least, most int64) int64 {
 	v := o.get(key)
 	if v == nil {
@@ -108,7 +107,7 @@ func (o *object) integer(key string, least, most int64) int64 {
 	return n
 }
 
-// oneOf reads one of some values; empty when there is none.
+// oneOf reads one of the allowed values; empty if there is none.
 func (o *object) oneOf(key string, allowed ...string) string {
 	w := o.text(key)
 	if w != "" && !slices.Contains(allowed, w) {
@@ -118,7 +117,7 @@ func (o *object) oneOf(key string, allowed ...string) string {
 	return w
 }
 
-// pciRequests reads the InstancePCIRequests that Nova made of aliases and ports.
+// pciRequests reads the InstancePCIRequests that Nova made from aliases and ports.
 func (s *Spec) pciRequests(spec *object) {
 	o := spec.child("pci_requests", "InstancePCIRequests")
 	requests := o.list("requests")
@@ -141,7 +140,7 @@ func (s *Spec) pciRequests(spec *object) {
 			Count: n, Specs: specs,
 			Policy: r.oneOf("numa_policy", schedule.PCIRequired, schedule.PCIPreferred, schedule.PCILegacy, schedule.PCISocket),
 		})
-		if r.get("alias_name") != nil { // As in Nova, one without is of a port.
+		if r.get("alias_name") != nil { // As in Nova, a request without alias_name is of a port.
 			s.aliased = append(s.aliased, aliasRequest{path: r.path, name: r.text("alias_name"), index: len(s.PCI) - 1, id: r.text("request_id"), specs: ofPlacement})
 		}
 		r.known("is_new", "request_id", "requester_id")
@@ -151,8 +150,8 @@ func (s *Spec) pciRequests(spec *object) {
 	o.rest()
 }
 
-// pciSpecs reads what a device is to have, and what of that is for Placement: Nova's filters read over resource_class,
-// traits, and rp_uuids, which has the providers of an earlier claim.
+// pciSpecs reads the properties that a device must have, and those for Placement. Nova's filters ignore
+// resource_class, traits and rp_uuids, the providers of an earlier claim.
 func (o *object) pciSpecs(key string) (out []schedule.PCISpec, ofPlacement []placementSpec) {
 	specs := o.list(key)
 	if len(specs) > maxPairs {
@@ -211,22 +210,21 @@ func (s *Spec) networks(spec *object) {
 	}
 }
 
-// policies of an extra spec and an image property of the same meaning.
+// policy gives the extra spec and the image property of the same meaning.
 func (s *Spec) policy(name string) (flavor, image string) {
 	return s.Flavor.ExtraSpecs["hw:"+name], s.ImageProperties["hw_"+name]
 }
 
-// has reports whether the flavor or the image names a policy.
+// has reports whether the flavor or the image has a policy.
 func (s *Spec) has(name, policy string) bool {
 	flavor, image := s.policy(name)
 	return flavor == policy || image == policy
 }
 
-// numa puts what Nova made of the request's NUMA topology and devices into the
-// core's form, for the rules of the options' release.
+// numa copies the NUMA topology and devices that Nova made into n. Cells fit by the rules of the options' release.
 func (s *Spec) numa(n *schedule.NovaRequest, o *Options) {
 	n.PCI = s.PCI
-	if s.NUMA != nil { // Only NUMA cells are near networks.
+	if s.NUMA != nil { // Networks only matter to NUMA cells.
 		guest := *s.NUMA
 		guest.Release = int32(cmp.Or(o.Release, newestRelease))
 		n.NUMA, n.Networks = &guest, s.Networks

@@ -17,9 +17,8 @@ const (
 	changesKey   = "nova_object.changes"
 )
 
-// object is the data of one versioned object being read. Its readers report a
-// value of the wrong type and then give the zero value; absent and null are the
-// same. The nil object has no fields.
+// object is the data of a versioned object that is being read. Its methods report a value of the wrong type, and then
+// give the zero value. Absent fields and null are the same. The nil object has no fields.
 type object struct {
 	*findings
 	path string
@@ -27,8 +26,8 @@ type object struct {
 	read map[string]bool
 }
 
-// object opens v as the versioned object of that name; nil for null and after
-// reporting what is wrong.
+// object opens v as the versioned object of that name. It gives nil for null, and, after reporting it, for an invalid
+// object.
 func (f *findings) object(path string, v any, name string) *object {
 	if v == nil {
 		return nil
@@ -50,7 +49,7 @@ func (f *findings) object(path string, v any, name string) *object {
 		f.invalid(at(path, nameKey), "must be %q, not %q", name, got)
 	}
 	if len(f.fields) > before {
-		return nil // Not this object at all: more would only repeat it.
+		return nil // Not this object at all; further problems would say the same.
 	}
 	namespace, version := head(namespaceKey), head(versionKey)
 	if namespace != "nova" && len(f.fields) == before {
@@ -89,14 +88,14 @@ func (o *object) get(key string) any {
 
 func (o *object) at(key string) string { return o.path + "." + key }
 
-// known marks fields that bear on no choice of host.
+// known marks fields that do not affect the choice of host.
 func (o *object) known(keys ...string) {
 	for _, k := range keys {
 		o.get(k)
 	}
 }
 
-// rest reports the fields nothing has read.
+// rest reports the fields that were not read.
 func (o *object) rest() {
 	if o == nil {
 		return
@@ -155,7 +154,7 @@ func (o *object) required(keys ...string) {
 	}
 }
 
-// texts reads a list of strings. A list is what sets become in a primitive, too.
+// texts reads a list of strings. In a primitive, sets are lists too.
 func (o *object) texts(key string) []string {
 	v := o.get(key)
 	if o == nil || v == nil {
@@ -182,7 +181,7 @@ func (f *findings) texts(path string, v any) []string {
 	return out
 }
 
-// dict reads a dictionary, whatever its values are.
+// dict reads a dictionary with any values.
 func (o *object) dict(key string) map[string]any {
 	v := o.get(key)
 	m, ok := v.(map[string]any)
@@ -201,7 +200,7 @@ func (o *object) child(key, name string) *object {
 	return o.object(o.at(key), v, name)
 }
 
-// list reads a list, whatever its elements are.
+// list reads a list with any elements.
 func (o *object) list(key string) []any {
 	v := o.get(key)
 	l, ok := v.([]any)
@@ -211,7 +210,7 @@ func (o *object) list(key string) []any {
 	return l
 }
 
-// integer reads a JSON number, in any of the forms decoders give.
+// integer converts a JSON number, in any type that decoders give.
 func integer(v any) (n int64, problem string) {
 	switch x := v.(type) {
 	case int:
@@ -225,7 +224,7 @@ func integer(v any) (n int64, problem string) {
 		}
 		return i, ""
 	case float64:
-		// Beyond 2^53 a float64 does not tell which integer was meant.
+		// Beyond 2^53 several integers have the same float64.
 		if x != math.Trunc(x) || math.Abs(x) > 1<<53 {
 			return 0, fmt.Sprintf("must be an integer, not %v", x)
 		}
@@ -263,7 +262,7 @@ func kind(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// at is the path of a key that is no plain identifier.
+// at is the path of a key that is not a plain identifier.
 func at(path, key string) string {
 	return path + `["` + strings.ReplaceAll(key, `"`, `\"`) + `"]`
 }

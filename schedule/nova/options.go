@@ -2,8 +2,8 @@ package nova
 
 import "cellgate/schedule"
 
-// Options are Nova's options that the translation of a request reads, by their
-// names there (section scheduler where no other is named). The zero value has Nova's defaults.
+// Options are the Nova options that the translation of a request reads, named as there, in the section scheduler
+// unless another is named. The zero value has Nova's defaults.
 type Options struct {
 	// LimitTenants is limit_tenants_to_placement_aggregate.
 	LimitTenants bool
@@ -17,27 +17,25 @@ type Options struct {
 	ImageMetadata bool
 	// RoutedNetworks is query_placement_for_routed_network_aggregates.
 	RoutedNetworks bool
-	// Segments are the aggregates of the segments that a request's ports and networks are in: a host
-	// is in one of each set. Nil: nobody has asked Neutron. Each request has its own.
+	// Segments are the aggregates of the segments of a request's ports and networks. A host must be in an aggregate
+	// of each set. Nil: Neutron was not asked. Each request has its own.
 	Segments [][]string
 	// PCIInPlacement is pci_in_placement, of the section filter_scheduler.
 	PCIInPlacement bool
 	// NoPCPUFallback is disable_fallback_pcpu_query, of the section workarounds.
 	NoPCPUFallback bool
-	// Release is the first number of the versions of the Nova that is replaced; 0 means
-	// the newest. Keys that it does not have are ignored, request filters and traits that
-	// it does not have are not asked for.
+	// Release is the major version of the replaced Nova; 0 means the newest. Keys, request filters and traits that it
+	// does not have are not used.
 	Release int
-	// Strict is strict_nova: apparent defects of Nova are followed too.
+	// Strict is strict_nova: apparent defects of Nova are reproduced too.
 	Strict bool
-	// Aliases are [pci] alias, for forms in which Nova has not resolved them.
+	// Aliases are [pci] alias, for forms in which Nova has not resolved aliases.
 	Aliases *Aliases
 }
 
-// Compile makes the request that the core decides by. ignored has the paths of
-// what was there and is not honoured, because it bears on no choice of host. The
-// error is InvalidRequest with every field that is wrong or asks for what is not
-// supported.
+// Compile makes the request for the core. ignored are the paths of keys that have no effect, because they do not
+// affect the choice of host. The error is InvalidRequest with every field that is wrong or asks for something
+// unsupported.
 func (o *Options) Compile(s Spec) (r schedule.Request, ignored []string, err error) {
 	f := findings{options: o}
 	r = f.compile(&s)
@@ -47,10 +45,10 @@ func (o *Options) Compile(s Spec) (r schedule.Request, ignored []string, err err
 	return r, f.ignored, nil
 }
 
-// newestRelease is the newest one that is known.
+// newestRelease is the newest known release.
 const newestRelease = 34
 
-// has reports whether the release is that one or a later one.
+// has reports whether the release is since or later.
 func (o *Options) has(since int) bool { return o.Release == 0 || o.Release >= since }
 
 // knows reports whether the release has the extra spec or image property.

@@ -13,25 +13,25 @@ import (
 // aliasRequest is a request for PCI devices by alias.
 type aliasRequest struct {
 	path string
-	// name is the alias'.
+	// name is the alias's.
 	name string
-	// index is that of its request in Spec.PCI.
+	// index is the index of its request in Spec.PCI.
 	index int
-	// id begins the suffixes of its groups; empty when the form has none.
+	// id is the prefix of its groups' suffixes; empty if the form has none.
 	id    string
 	specs []placementSpec
 }
 
-// placementSpec is what a spec for devices has for Placement.
+// placementSpec are a device spec's fields for Placement.
 type placementSpec struct{ vendor, product, class, traits string }
 
-// releasePCIGroups is the release whose computes take the devices that Placement gave.
+// releasePCIGroups is the first release whose computes use the devices that Placement chose.
 const releasePCIGroups = 27
 
-// pciGroups has a group asked of Placement for each device that an alias asks for (nova/objects/request_spec.py,
-// generate_request_groups_from_pci_requests, since 2023.1). Nova's API and conductors add the groups, by their own
-// pci_in_placement, to requested_resources. Where they did, those groups are the devices'; where none came, the option
-// says whether there are any. Devices of ports are not asked of Placement.
+// pciGroups makes one request group for each device of an alias (nova/objects/request_spec.py,
+// generate_request_groups_from_pci_requests, since 2023.1). Nova's API and conductors may already have added the
+// groups to requested_resources, by their own option pci_in_placement. Then those groups are used. Else
+// Options.PCIInPlacement says whether to make any. Devices of ports are not asked of Placement.
 func (f *findings) pciGroups(s *Spec) {
 	if s.Rebuild() {
 		return
@@ -53,7 +53,7 @@ func (f *findings) pciGroups(s *Spec) {
 	}
 }
 
-// addPCIGroups adds the groups of an alias' devices.
+// addPCIGroups makes the groups for an alias's devices.
 func (f *findings) addPCIGroups(s *Spec, a *aliasRequest, r *schedule.PCIRequest) {
 	switch {
 	case a.id == "":
@@ -75,7 +75,7 @@ func (f *findings) addPCIGroups(s *Spec, a *aliasRequest, r *schedule.PCIRequest
 	}
 }
 
-// placementProblem says why Placement cannot be asked for an alias' devices; "" when it can.
+// placementProblem says why Placement cannot be asked for an alias's devices; "" if it can.
 func placementProblem(name string, specs []placementSpec) string {
 	if len(specs) != 1 {
 		return fmt.Sprintf("PCI alias %q has %d specs, not supported while pci_in_placement is on: Placement is asked for one resource class", shorten(name), len(specs))
@@ -86,11 +86,11 @@ func placementProblem(name string, specs []placementSpec) string {
 	return ""
 }
 
-// PlacementProblems says which aliases pci_in_placement has refused, each once, and why.
+// PlacementProblems says which aliases are refused with pci_in_placement, each once, and why.
 func PlacementProblems(entries []Alias) (problems []string) {
 	all, _, err := NewAliases(entries)
 	if err != nil {
-		return nil // their own check says so
+		return nil // NewAliases itself reports it
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.named)) {
 		if problem := placementProblem(name, all.named[name].ofPlacement); problem != "" {
@@ -100,8 +100,8 @@ func PlacementProblems(entries []Alias) (problems []string) {
 	return problems
 }
 
-// resourceClass is that of the devices' providers (nova/compute/pci_placement_translator.py, get_resource_class); empty
-// when nothing says it.
+// resourceClass is the class of the devices' providers (nova/compute/pci_placement_translator.py,
+// get_resource_class); empty if the spec does not determine it.
 func (p *placementSpec) resourceClass() string {
 	class := strings.ToUpper(p.class)
 	switch {
@@ -115,7 +115,7 @@ func (p *placementSpec) resourceClass() string {
 	return osnames.Custom(class)
 }
 
-// requiredTraits are those of the devices' providers (pci_placement_translator.py, get_traits).
+// requiredTraits are the traits of the devices' providers (pci_placement_translator.py, get_traits).
 func (p *placementSpec) requiredTraits() (out []string) {
 	if p.traits == "" {
 		return nil

@@ -9,10 +9,8 @@ import (
 // pcpu is the class of dedicated CPUs.
 const pcpu = "PCPU"
 
-// pinning asks for PCPU instead of VCPU under the policies dedicated and mixed,
-// with one more for emulator threads that are isolated, and for or against
-// hyperthreading by the thread policy
-// (ResourceRequest._translate_pinning_policies).
+// pinning asks for PCPU instead of VCPU under the policies dedicated and mixed, plus one for isolated emulator
+// threads. By the thread policy it requires or forbids hyperthreading (ResourceRequest._translate_pinning_policies).
 func (r *resourceRequest) pinning(g *guest) {
 	policy, threads, emulator := g.cpuPolicy(), g.threadPolicy(), g.emulatorPolicy()
 	unsuffixed := r.group("")
@@ -42,8 +40,8 @@ func (r *resourceRequest) pinning(g *guest) {
 	}
 }
 
-// cpuPolicy joins the flavor's policy and the image's, which may not ask for more
-// than the flavor allows (get_cpu_policy_constraint).
+// cpuPolicy combines the policies of flavor and image. The image must not ask for more than the flavor allows
+// (get_cpu_policy_constraint).
 func (g *guest) cpuPolicy() string {
 	const key = "hw:cpu_policy"
 	flavor, image := g.choices(key, "dedicated", "shared", "mixed")
@@ -56,9 +54,8 @@ func (g *guest) cpuPolicy() string {
 	return image
 }
 
-// threadPolicy: the image decides unless the flavor names another than prefer
-// (get_cpu_thread_policy_constraint). A flavor's prefer stands against the
-// image's.
+// threadPolicy combines the policies of flavor and image (get_cpu_thread_policy_constraint). The flavor's counts if
+// it has one. Unless it is prefer, an image with another one is invalid.
 func (g *guest) threadPolicy() string {
 	const key = "hw:cpu_thread_policy"
 	flavor, image := g.choices(key, "prefer", "isolate", "require")
@@ -71,14 +68,13 @@ func (g *guest) threadPolicy() string {
 	return flavor
 }
 
-// emulatorPolicy is where emulator threads run; only flavors say.
+// emulatorPolicy is where emulator threads run; only flavors have it.
 func (g *guest) emulatorPolicy() string {
 	flavor, _ := g.choices("hw:emulator_threads_policy", "share", "isolate")
 	return flavor
 }
 
-// dedicatedCPUs are those of hw:cpu_dedicated_mask; some, but not all, of the
-// flavor's.
+// dedicatedCPUs are the CPUs in hw:cpu_dedicated_mask: some of the flavor's, but not all.
 func (g *guest) dedicatedCPUs() cpuSet {
 	const key = "hw:cpu_dedicated_mask"
 	mask := g.spec.Flavor.ExtraSpecs[key]
@@ -98,8 +94,8 @@ func (g *guest) dedicatedCPUs() cpuSet {
 	return cpus
 }
 
-// realtimeCPUs are those of the realtime mask, the image's before the flavor's
-// (get_realtime_cpu_constraint); nil when realtime is off.
+// realtimeCPUs are the CPUs in the realtime mask; the image's mask overrides the flavor's
+// (get_realtime_cpu_constraint). Nil if realtime is off.
 func (g *guest) realtimeCPUs(emulator string) cpuSet {
 	const key = "hw:cpu_realtime_mask"
 	if !truthy(g.spec.Flavor.ExtraSpecs["hw:cpu_realtime"]) {
@@ -127,14 +123,14 @@ func (g *guest) realtimeCPUs(emulator string) cpuSet {
 	return cpus
 }
 
-// fallback is the second query that Nova makes when all CPUs are dedicated, for
-// computes that report no PCPU (nova/scheduler/manager.py, select_destinations): for
-// VCPU, and without the thread policy's trait. Nil where Nova makes none.
+// fallback is the second query that Nova makes if all CPUs are dedicated, for computes that report no PCPU
+// (nova/scheduler/manager.py, select_destinations). It asks for VCPU, without the thread policy's trait. Nil if Nova
+// makes none.
 func (f *findings) fallback(s *Spec, asked *resourceRequest) *schedule.Fallback {
 	if !asked.pinned || f.options.NoPCPUFallback || s.Rebuild() || len(f.fields) > 0 {
 		return nil
 	}
-	// It asks for no trait that the first does not; nothing new can be wrong with it.
+	// It asks for no other traits than the first, so it has no new problems.
 	again := (&findings{options: f.options}).build(s, false)
 	again.root = asked.root
 	out := &schedule.Fallback{Resources: f.resources(s, again)}

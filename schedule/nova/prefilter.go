@@ -2,8 +2,8 @@ package nova
 
 import "cellgate/schedule"
 
-// prefiltering is a request on its way through Nova's request filters
-// (nova/scheduler/request_filter.py), which narrow what Placement is asked for.
+// prefiltering is the state of a request in Nova's request filters (nova/scheduler/request_filter.py), which restrict
+// what Placement is asked for.
 type prefiltering struct {
 	*guest
 	asked   *resourceRequest
@@ -11,13 +11,12 @@ type prefiltering struct {
 	options *Options
 }
 
-// prefilters are Nova's, in its order. Not here: owner_nova_filter, which asks the
-// versions of all computes; docs/reference/nova-placement.md has what happens instead. compute_status_filter and those that read aggregates leave
-// conditions that the cells evaluate.
+// prefilters are Nova's, in its order. owner_nova_filter is not here, because it needs the versions of all computes;
+// docs/reference/nova-placement.md describes the replacement. compute_status_filter and those that read aggregates
+// leave conditions that the cells evaluate.
 //
-// Those that ask for a trait which only computes of newer releases report run since the
-// release that brought them; of the others no option is set before that, or the release
-// does not have the key.
+// since is the first release of a filter that asks for a trait which older computes do not report. Other filters need
+// no since: before their release, their option is not set, or the key is not known.
 var prefilters = []struct {
 	run   func(*prefiltering)
 	since int
@@ -36,7 +35,7 @@ var prefilters = []struct {
 	{run: (*prefiltering).tpmSecretSecurity, since: 33},
 }
 
-// prefilter runs them all; on a rebuild none, since Placement is not asked then.
+// prefilter runs all request filters; on a rebuild none, because Placement is not asked then.
 func (f *findings) prefilter(s *Spec, asked *resourceRequest, r *schedule.Request) {
 	if s.Rebuild() {
 		return
@@ -49,7 +48,7 @@ func (f *findings) prefilter(s *Spec, asked *resourceRequest, r *schedule.Reques
 	}
 }
 
-// requireRoot asks for a trait of the root provider.
+// requireRoot requires a trait of the root provider.
 func (p *prefiltering) requireRoot(path, trait string) {
 	p.asked.root.add(p.asked.root.required, path, trait)
 }

@@ -1,8 +1,7 @@
 package nova
 
-// accelerators (accelerators_filter): a flavor with a device profile needs a
-// compute that knows accelerators. The devices themselves are asked for by
-// requested_resources.
+// accelerators (accelerators_filter): a flavor with a device profile needs a compute that supports accelerators.
+// requested_resources asks for the devices themselves.
 func (p *prefiltering) accelerators() {
 	const key = "accel:device_profile"
 	if p.spec.Flavor.ExtraSpecs[key] != "" {

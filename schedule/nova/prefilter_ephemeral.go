@@ -2,9 +2,8 @@ package nova
 
 import "strings"
 
-// ephemeralEncryption (ephemeral_encryption_filter): encrypted ephemeral disks
-// need a host that can, and that knows the format when one is named. A format
-// alone asks for nothing.
+// ephemeralEncryption (ephemeral_encryption_filter): encrypted ephemeral disks need a host that supports encryption,
+// and the format if one is named. A format alone asks for nothing.
 func (p *prefiltering) ephemeralEncryption() {
 	const key, format = "hw:ephemeral_encryption", "hw:ephemeral_encryption_format"
 	if !p.flag(key) {

@@ -2,8 +2,7 @@ package nova
 
 import "strings"
 
-// imageMetadataTraits begin the traits that stand for the values of an image
-// property.
+// imageMetadataTraits are the prefixes of the traits for the values of image properties.
 var imageMetadataTraits = []struct{ property, prefix string }{
 	{"hw_cdrom_bus", "COMPUTE_STORAGE_BUS"},
 	{"hw_disk_bus", "COMPUTE_STORAGE_BUS"},
@@ -14,11 +13,9 @@ var imageMetadataTraits = []struct{ property, prefix string }{
 	{"hw_viommu_model", "COMPUTE_VIOMMU"},
 }
 
-// imageMetadata (transform_image_metadata): with image_metadata_prefilter, hosts
-// must support the models that the image names. When any of them makes a name
-// that is no trait, none is asked for, as in Nova; so it is for every
-// hw_viommu_model, whose traits have longer names (COMPUTE_VIOMMU_MODEL_…) than
-// Nova makes.
+// imageMetadata (transform_image_metadata): with image_metadata_prefilter, hosts must support the models that the
+// image names. If any model gives a name that is not a trait, no trait is required, as in Nova. This is the case for
+// every hw_viommu_model, whose traits have longer names (COMPUTE_VIOMMU_MODEL_…) than those that Nova makes.
 func (p *prefiltering) imageMetadata() {
 	if !p.options.ImageMetadata {
 		return
@@ -40,8 +37,7 @@ func (p *prefiltering) imageMetadata() {
 	}
 }
 
-// readsImageMetadata reports whether the key, of image properties, is one that
-// imageMetadata reads.
+// readsImageMetadata reports whether imageMetadata reads an image property.
 func readsImageMetadata(key string) bool {
 	for _, m := range imageMetadataTraits {
 		if key == m.property || legacyProperties[key] == m.property {

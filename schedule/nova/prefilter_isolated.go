@@ -6,11 +6,9 @@ import (
 	"cellgate/schedule"
 )
 
-// isolatedAggregates (isolate_aggregates): with
-// enable_isolated_aggregate_filtering, no host in an aggregate whose metadata
-// requires a trait that neither the flavor nor the image does. Nova does not count
-// request_level_params among what they require; the typed form's required_traits
-// are the flavor's, and count.
+// isolatedAggregates (isolate_aggregates): with enable_isolated_aggregate_filtering, hosts are excluded if an
+// aggregate of theirs requires a trait that neither the flavor nor the image requires. As in Nova,
+// request_level_params do not count. The typed form's required_traits are the flavor's, so they count.
 func (p *prefiltering) isolatedAggregates() {
 	if p.options.IsolateAggregates {
 		traits := p.asked.requiredTraits()

@@ -2,11 +2,11 @@ package nova
 
 import "fmt"
 
-// RequestedNetwork is a port, or else a network, that a request names. Path is where.
+// RequestedNetwork is a port, or else a network, that a request names. Path is the path of its field.
 type RequestedNetwork struct{ Path, Port, Network string }
 
-// RequestedNetworks are those of a RequestSpec, whose aggregates routed_networks_filter asks for.
-// A rebuild asks for none.
+// RequestedNetworks are the ports and networks of a RequestSpec, for routed_networks_filter. On a rebuild there are
+// none.
 func RequestedNetworks(primitive map[string]any) []RequestedNetwork {
 	var s Spec
 	f := findings{options: new(Options)}
@@ -22,8 +22,7 @@ func RequestedNetworks(primitive map[string]any) []RequestedNetwork {
 	return s.Requested
 }
 
-// requestedNetworks reads the NetworkRequestList. A network_id of auto or none
-// names no network.
+// requestedNetworks reads the NetworkRequestList. A network_id of auto or none names no network.
 func (s *Spec) requestedNetworks(spec *object) {
 	list := spec.child("requested_networks", "NetworkRequestList")
 	for i, e := range list.list("objects") {
@@ -38,15 +37,15 @@ func (s *Spec) requestedNetworks(spec *object) {
 		case network != "" && network != "auto" && network != "none":
 			s.Requested = append(s.Requested, RequestedNetwork{Path: o.at("network_id"), Network: network})
 		}
-		// What a port needs of a host is in pci_requests and requested_resources.
+		// What a port requires of a host is in pci_requests and requested_resources.
 		o.known("address", "pci_request_id", "tag", "arq_uuid", "device_profile")
 		o.rest()
 	}
 	list.rest()
 }
 
-// routedNetworks (routed_networks_filter): a host is in an aggregate of each port's and network's
-// segments. Where nobody has asked Neutron, a request that names one is refused.
+// routedNetworks (routed_networks_filter): a host must be in an aggregate of the segments of each port and network.
+// If Neutron was not asked, a request that names one is refused.
 func (p *prefiltering) routedNetworks() {
 	if !p.options.RoutedNetworks {
 		return
@@ -61,9 +60,8 @@ func (p *prefiltering) routedNetworks() {
 	}
 }
 
-// remoteManagedPorts (remote_managed_ports_filter): a port of the vnic type
-// remote-managed needs a host that has such ports. Nova asks Neutron for the type; its
-// API has asked already, and made a PCI request of the port that says so
+// remoteManagedPorts (remote_managed_ports_filter): a port of the vnic type remote-managed needs a host with such
+// ports. Nova asks Neutron for the type. Its API has already done so, and made a PCI request that has it
 // (nova/network/neutron.py, create_resource_requests).
 func (p *prefiltering) remoteManagedPorts() {
 	for i := range p.spec.PCI {

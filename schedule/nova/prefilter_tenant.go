@@ -1,9 +1,7 @@
 package nova
 
-// tenantAggregate (require_tenant_aggregate): with
-// limit_tenants_to_placement_aggregate, a project that aggregates are named for
-// is placed in those. Whether there are any, in whichever cell, is for the
-// gateway to know.
+// tenantAggregate (require_tenant_aggregate): with limit_tenants_to_placement_aggregate, a project is placed in the
+// aggregates reserved for it. Only the gateway can know whether any cell has such an aggregate.
 func (p *prefiltering) tenantAggregate() {
 	if p.options.LimitTenants {
 		p.request.Tenant = p.spec.ProjectID

@@ -2,8 +2,8 @@ package nova
 
 import "strings"
 
-// tpmSecretSecurity (tpm_secret_security_filter): a virtual TPM needs a host that
-// keeps its secret the way the flavor says, user when it does not.
+// tpmSecretSecurity (tpm_secret_security_filter): a virtual TPM needs a host that supports the flavor's secret
+// security; user if the flavor names none.
 func (p *prefiltering) tpmSecretSecurity() {
 	const key = "hw:tpm_secret_security"
 	if version, _ := p.virtualTPM(); version == "" {

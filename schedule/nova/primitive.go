@@ -9,31 +9,29 @@ import (
 	"cellgate/schedule"
 )
 
-// root begins the path of every field of the versioned form.
+// root begins the path of every field of a RequestSpec.
 const root = "nova_request_spec"
 
-// Translated is a RequestSpec object, understood.
+// Translated is a translated RequestSpec.
 type Translated struct {
 	Request schedule.Request
-	// Flavor is the request's, for Nova's own consumption.
+	// Flavor is the request's flavor, from which Nova's consumption follows.
 	Flavor    Flavor
 	ProjectID string
 	UserID    string
-	// NumInstances is 1 when the form does not say.
+	// NumInstances is 1 if the form does not have it.
 	NumInstances int
-	// InstanceUUID is in the form the request has it in; may be empty.
+	// InstanceUUID is the request's text, and may be empty.
 	InstanceUUID string
 	// Rebuild: the hints say so; see Spec.Rebuild.
 	Rebuild bool
-	// Ignored has the paths of what was there and is not honoured: keys that
-	// are unknown, and those that bear on no choice of host. Fields of Nova's
-	// own that never do (ids, dates, limits) are not in it.
+	// Ignored are the paths of keys that have no effect: unknown ones, and those that do not affect the choice of
+	// host. Fields of Nova that never do (ids, dates, limits) are not in it.
 	Ignored []string
 }
 
-// FromPrimitive reads a RequestSpec as RequestSpec.obj_to_primitive() gives it,
-// decoded from JSON. The error is InvalidRequest with every field that is wrong,
-// of an unknown version, or asks for what is not supported; paths begin with
+// FromPrimitive reads a RequestSpec as RequestSpec.obj_to_primitive() gives it, decoded from JSON. The error is
+// InvalidRequest with every field that is wrong, of an unknown version, or unsupported. Paths begin with
 // nova_request_spec.
 func (o *Options) FromPrimitive(m map[string]any) (*Translated, error) {
 	f := findings{options: o}
@@ -87,7 +85,7 @@ func (f *findings) fromPrimitive(m map[string]any) (*Translated, error) {
 	return t, nil
 }
 
-// count reads num_instances: how many instances of these needs.
+// count reads num_instances, the number of instances.
 func (o *object) count(t *Translated) {
 	t.NumInstances = 1
 	if o.data["num_instances"] == nil {
@@ -151,7 +149,7 @@ func (s *Spec) image(spec *object) {
 		for _, k := range sortedKeys(props.data) {
 			if v := props.get(k); v != nil && k != "traits_required" {
 				s.ImageProperties[k] = propertyText(v)
-				// As in Nova, a name that ImageMetaProps lacks is not there.
+				// As in Nova, a property that ImageMetaProps does not know does not exist.
 				if _, known := propertyKinds[k]; known {
 					p := schedule.Property{Name: k}
 					p.Text, p.Zero = pythonText(v)
@@ -166,8 +164,7 @@ func (s *Spec) image(spec *object) {
 	o.rest()
 }
 
-// propertyText writes an image property, which may be of any JSON type, as Glance
-// has it.
+// propertyText writes an image property of any JSON type as Glance does.
 func propertyText(v any) string {
 	switch x := v.(type) {
 	case string:
@@ -178,7 +175,7 @@ func propertyText(v any) string {
 		return strconv.FormatFloat(x, 'f', -1, 64)
 	}
 	b, err := json.Marshal(v)
-	if err != nil { // What JSON decoders give always encodes.
+	if err != nil { // values from a JSON decoder always encode
 		return kind(v)
 	}
 	return string(b)
@@ -212,9 +209,9 @@ func (s *Spec) destination(spec *object) {
 	o.rest()
 }
 
-// aggregateSets reads Destination.aggregates: strings of uuids joined by commas,
-// any of which will do (nova/objects/request_spec.py, require_aggregates), with or
-// without Placement's "in:" before them. A list of uuids does as well.
+// aggregateSets reads Destination.aggregates: strings of uuids joined by commas, of which any matches
+// (nova/objects/request_spec.py, require_aggregates), with or without Placement's prefix "in:". Lists of uuids are
+// accepted too.
 func (o *object) aggregateSets(key string) [][]string {
 	var sets [][]string
 	for i, e := range o.list(key) {
@@ -231,7 +228,7 @@ func (o *object) aggregateSets(key string) [][]string {
 	return sets
 }
 
-// hints reads scheduler_hints: a list of strings a name; one string does as well.
+// hints reads scheduler_hints: a list of strings for each name; a single string is accepted too.
 func (s *Spec) hints(spec *object) {
 	m := spec.dict("scheduler_hints")
 	s.Hints = make(map[string][]string, len(m))

@@ -8,8 +8,7 @@ import (
 	"cellgate/schedule"
 )
 
-// instanceGroup reads the InstanceGroup. policy came with version 1.11; before
-// that the one policy stood in policies.
+// instanceGroup reads the InstanceGroup. It has policy since version 1.11; before, policies had the one policy.
 func (s *Spec) instanceGroup(spec *object) {
 	o := spec.child("instance_group", "InstanceGroup")
 	if o == nil {
@@ -31,8 +30,8 @@ func (s *Spec) instanceGroup(spec *object) {
 func (g *Group) policy(o *object) {
 	policies := o.texts("policies")
 	if g.Policy == "" && len(policies) > 0 {
-		// Of a group that says it has no policy, Nova reads policies for hard affinity
-		// alone. Before 1.11 they are its policies.
+		// If policy is present but empty, Nova reads policies only for hard affinity. Before 1.11 they are the
+		// group's policies.
 		if _, newer := o.data["policy"]; newer && o.options.Strict && !slices.Contains(policies, string(schedule.Affinity)) {
 			return
 		}

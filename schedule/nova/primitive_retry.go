@@ -6,8 +6,8 @@ import (
 	"cellgate/schedule"
 )
 
-// retry reads SchedulerRetries: the compute nodes that were tried. Only
-// RetryFilter of older releases reads them.
+// retry reads SchedulerRetries: the compute nodes that were already tried. Only RetryFilter of older releases reads
+// them.
 func (s *Spec) retry(spec *object) {
 	o := spec.child("retry", "SchedulerRetries")
 	nodes := o.child("hosts", "ComputeNodeList")

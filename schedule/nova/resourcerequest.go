@@ -9,24 +9,22 @@ import (
 	"cellgate/schedule"
 )
 
-// resourceRequest is what a flavor and an image ask of Placement, in its groups
-// (nova/scheduler/utils.py, ResourceRequest). The unsuffixed group has the
-// suffix "".
+// resourceRequest is what a flavor and an image ask of Placement, by group (nova/scheduler/utils.py,
+// ResourceRequest). The unsuffixed group has the suffix "".
 type resourceRequest struct {
 	*findings
 	groups map[string]*requestGroup
 	policy string
-	// root are traits asked of the root provider.
+	// root are the traits of the root provider.
 	root *traits
 	// fromFlavor is how many suffixed groups the flavor named.
 	fromFlavor int
-	// pinned: dedicated CPUs are asked for, so that Nova asks a second time, for
-	// VCPU, unless disable_fallback_pcpu_query is set.
+	// pinned: dedicated CPUs are asked for. Nova then makes a second query, for VCPU, unless
+	// disable_fallback_pcpu_query is set.
 	pinned bool
 }
 
-// requestGroup is what one provider is to have; the unsuffixed group's may be
-// spread over a tree.
+// requestGroup is what one provider must have; the unsuffixed group may be spread over a tree.
 type requestGroup struct {
 	resources map[string]int64
 	*traits
@@ -35,16 +33,15 @@ type requestGroup struct {
 	inTree              schedule.ID
 }
 
-// specKey is an extra spec that asks for resources or a trait, with its suffix.
-// Python's $ leaves a line end out.
+// specKey matches an extra spec for resources or a trait, and its suffix. Like Python's $ it allows a final newline.
 var specKey = regexp.MustCompile(`^(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)\n?$`)
 
-// suffix is what a group may be named by.
+// suffix matches the suffix of a group.
 var suffix = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// Releases with which the translation of keys changed that older ones have, too: dedicated
-// CPUs asked for as PCPU; the traits of PCI policy socket, of secure boot, of a virtual TPM's
-// model, and of memory encryption by SEV (nova/scheduler/utils.py at the tags).
+// Releases that changed the translation of keys that older releases have too. They brought PCPU for dedicated CPUs,
+// and the traits for the PCI policy socket, secure boot, a virtual TPM's model, and memory encryption by SEV
+// (nova/scheduler/utils.py at the tags).
 const (
 	releasePCPU       = 20
 	releaseSocket     = 23
@@ -53,9 +50,8 @@ const (
 	releaseSEV        = 32
 )
 
-// build makes the resource request of a flavor and an image. With pinning off it
-// is the second that Nova asks for dedicated CPUs: VCPU instead of PCPU, none of
-// the traits of CPU policies.
+// build makes the resource request of a flavor and an image. Without pinning it is Nova's second query for dedicated
+// CPUs: VCPU instead of PCPU, and no traits of CPU policies.
 func (f *findings) build(s *Spec, pinning bool) *resourceRequest {
 	r := newResourceRequest(f)
 	g := newGuest(f, s)
@@ -95,8 +91,8 @@ func (r *resourceRequest) group(suffix string) *requestGroup {
 	return g
 }
 
-// extraSpecs takes resources[S]:CLASS, trait[S]:NAME and group_policy. A policy
-// that is none has no effect.
+// extraSpecs reads resources[S]:CLASS, trait[S]:NAME and group_policy. A group_policy other than none and isolate has
+// no effect.
 func (r *resourceRequest) extraSpecs(s *Spec) {
 	path := s.Path + ".flavor.extra_specs"
 	for _, key := range sortedKeys(s.Flavor.ExtraSpecs) {
@@ -109,7 +105,7 @@ func (r *resourceRequest) extraSpecs(s *Spec) {
 		}
 		m := specKey.FindStringSubmatch(key)
 		if m == nil {
-			// Without a colon it is nothing to Placement: filters may read it.
+			// Placement does not read keys without a colon; filters may.
 			if strings.Contains(key, ":") && (strings.HasPrefix(key, "resources") || strings.HasPrefix(key, "trait")) {
 				r.readOver(where, "names no group: a suffix is 1 to 64 letters, digits, _ and -, before a colon")
 			}
@@ -123,7 +119,7 @@ func (r *resourceRequest) extraSpecs(s *Spec) {
 	}
 }
 
-// amount takes resources:CLASS (RequestGroup.add_resource).
+// amount reads resources:CLASS (RequestGroup.add_resource).
 func (g *requestGroup) amount(where, class, value string) {
 	n, ok := python.Int(value)
 	switch {
@@ -138,7 +134,7 @@ func (g *requestGroup) amount(where, class, value string) {
 	}
 }
 
-// imageTraits takes trait:NAME=required; images ask for nothing else.
+// imageTraits reads trait:NAME=required; images can ask for nothing else.
 func (r *resourceRequest) imageTraits(s *Spec) {
 	path := s.Path + ".image.properties"
 	for _, key := range sortedKeys(s.ImageProperties) {
@@ -156,8 +152,7 @@ func (r *resourceRequest) imageTraits(s *Spec) {
 	}
 }
 
-// flavor adds the flavor's own amounts, of the classes that no group has, be it
-// with 0: PCPU takes the place of VCPU.
+// flavor adds the flavor's own amounts of classes that no group names, not even with 0. PCPU replaces VCPU.
 func (r *resourceRequest) flavor(s *Spec) {
 	own := s.Flavor.Resources(s.BootFromVolume)
 	asked := func(class string) bool {
@@ -175,7 +170,7 @@ func (r *resourceRequest) flavor(s *Spec) {
 	}
 }
 
-// stripZeros drops amounts of 0, and the groups that are left with nothing.
+// stripZeros drops amounts of 0, and groups that are then empty.
 func (r *resourceRequest) stripZeros() {
 	for suffix, g := range r.groups {
 		for class, n := range g.resources {
@@ -189,7 +184,7 @@ func (r *resourceRequest) stripZeros() {
 	}
 }
 
-// requiredTraits are those of all groups, sorted.
+// requiredTraits are the required traits of all groups, sorted.
 func (r *resourceRequest) requiredTraits() []string {
 	var out []string
 	for _, g := range r.groups {
@@ -199,8 +194,8 @@ func (r *resourceRequest) requiredTraits() []string {
 	return slices.Compact(out)
 }
 
-// rootTraits joins those of the root provider and of the unsuffixed group: of a
-// host, only the root's resources and traits are known.
+// rootTraits joins the traits of the root provider and of the unsuffixed group. The Tree says which of them children
+// may provide instead.
 func (r *resourceRequest) rootTraits() (required, forbidden []string) {
 	all := newTraits(r.findings)
 	all.join(r.root)

@@ -8,18 +8,17 @@ import (
 	"cellgate/schedule"
 )
 
-// Classes of Placement that Nova fills from every flavor.
+// Placement's classes that Nova fills from every flavor.
 const (
 	vcpu     = "VCPU"
 	memoryMB = "MEMORY_MB"
 	diskGB   = "DISK_GB"
 )
 
-// customPrefix begins the classes that are an operator's own.
+// customPrefix is the prefix of operators' own classes.
 const customPrefix = osnames.CustomPrefix
 
-// KnownResourceClass reports whether Placement could know the class: a standard
-// one, or a custom one by its form.
+// KnownResourceClass reports whether Placement may know the class: a standard class, or a valid name of a custom one.
 func KnownResourceClass(class string) bool {
 	custom, ok := strings.CutPrefix(class, customPrefix)
 	return osnames.IsClass(class) || (ok && custom != "" && symbol(class))
@@ -36,8 +35,7 @@ func symbol(s string) bool {
 	return s != "" && len(s) <= 255
 }
 
-// Flavor is what of a flavor bears on placing. Amounts are in the units of their
-// names and not negative.
+// Flavor is the part of a flavor that affects placement. Amounts are not negative, in the units of their names.
 type Flavor struct {
 	ID          string
 	Name        string
@@ -49,10 +47,9 @@ type Flavor struct {
 	ExtraSpecs  map[string]string
 }
 
-// Resources gives the amounts a flavor asks of the root provider, by class,
-// before overrides (nova/scheduler/utils.py, ResourceRequest): DISK_GB is the
-// root disk unless the instance boots from a volume, the ephemeral disk, and swap
-// rounded up to GiB. Zeros are in it.
+// Resources gives the amounts that a flavor asks for, by class, before overrides (nova/scheduler/utils.py,
+// ResourceRequest). DISK_GB is the sum of the root disk, unless the instance boots from a volume, the ephemeral disk,
+// and swap rounded up to GiB. Amounts of 0 are included.
 func (f Flavor) Resources(bootFromVolume bool) map[string]int64 {
 	disk := f.EphemeralGB + (f.SwapMB+1023)/1024
 	if !bootFromVolume {
@@ -61,10 +58,9 @@ func (f Flavor) Resources(bootFromVolume bool) map[string]int64 {
 	return map[string]int64{vcpu: f.VCPUs, memoryMB: f.MemoryMB, diskGB: disk}
 }
 
-// Consumption is what Nova's scheduler takes from a host state for an instance of
-// the flavor (nova/scheduler/host_manager.py, _locked_consume_from_request): the
-// root disk counts even when the instance boots from a volume, swap and overrides
-// do not.
+// Consumption is what Nova's scheduler subtracts from a host state for an instance of the flavor
+// (nova/scheduler/host_manager.py, _locked_consume_from_request). The root disk counts even if the instance boots
+// from a volume; swap and overrides do not.
 func (f Flavor) Consumption() schedule.Consumption {
 	return schedule.Consumption{
 		VCPUs:  f.VCPUs,
@@ -73,8 +69,7 @@ func (f Flavor) Consumption() schedule.Consumption {
 	}
 }
 
-// consumption is what a claim of these amounts changes in the view of a host
-// that reports inventories.
+// consumption is what a claim of these amounts changes in the view of a host that reports inventories.
 func consumption(resources []schedule.Amount) schedule.Consumption {
 	var c schedule.Consumption
 	for _, a := range resources {
@@ -90,7 +85,7 @@ func consumption(resources []schedule.Amount) schedule.Consumption {
 	return c
 }
 
-// amounts strips zeros and sorts by class.
+// amounts gives the amounts above 0, sorted by class.
 func (f *findings) amounts(path string, by map[string]int64) []schedule.Amount {
 	out := make([]schedule.Amount, 0, len(by))
 	for _, class := range sortedKeys(by) {

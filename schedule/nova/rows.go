@@ -9,7 +9,7 @@ import (
 	"cellgate/schedule"
 )
 
-// ComputeNode is a row of compute_nodes. NULL is nil.
+// ComputeNode is a row of compute_nodes. Nil is NULL.
 type ComputeNode struct {
 	UUID                string   `json:"uuid"`
 	Host                string   `json:"host"`
@@ -29,7 +29,7 @@ type ComputeNode struct {
 	HypervisorType      string   `json:"hypervisor_type"`
 	HypervisorVersion   int64    `json:"hypervisor_version"`
 	HostIP              string   `json:"host_ip"`
-	// The rest is JSON text.
+	// The remaining columns are JSON texts, except Deleted.
 	CPUInfo            string  `json:"cpu_info"`
 	SupportedInstances string  `json:"supported_instances"`
 	Metrics            string  `json:"metrics"`
@@ -37,7 +37,7 @@ type ComputeNode struct {
 	Stats              *string `json:"stats"`
 	PCIStats           *string `json:"pci_stats"`
 	Deleted            int64   `json:"deleted"`
-	// Facts are what was read before of a row with the same texts; nil to read them.
+	// Facts are those parsed before from a row with the same texts; nil to parse them now.
 	Facts *schedule.Facts `json:"-"`
 }
 
@@ -52,9 +52,8 @@ type Service struct {
 	Deleted    int64
 }
 
-// Up reports whether the service counts as up
-// (nova/servicegroup/drivers/db.py, is_up): a heartbeat from the future counts by
-// its distance, too.
+// Up reports whether the service counts as up (nova/servicegroup/drivers/db.py, is_up). Only the distance to the
+// heartbeat counts, even if it is in the future.
 func (s *Service) Up(now time.Time, downTime time.Duration) bool {
 	seen := s.LastSeenUp
 	if seen == nil {
@@ -63,22 +62,20 @@ func (s *Service) Up(now time.Time, downTime time.Duration) bool {
 	return !s.ForcedDown && seen != nil && now.Sub(*seen).Abs() <= downTime
 }
 
-// RowOptions are the Nova options that bear on what rows mean.
+// RowOptions are the Nova options that affect the meaning of rows.
 type RowOptions struct {
 	// ServiceDownTime is [DEFAULT]service_down_time.
 	ServiceDownTime time.Duration
-	// The ratios of a row without one: the option cpu_allocation_ratio if set,
-	// else initial_cpu_allocation_ratio; so for ram and disk.
+	// The ratios of rows without one: the option cpu_allocation_ratio if set, else initial_cpu_allocation_ratio, and
+	// likewise for ram and disk.
 	CPUAllocationRatio  float64
 	RAMAllocationRatio  float64
 	DiskAllocationRatio float64
 }
 
-// HostFromRows makes a host of its rows as nova/scheduler/host_manager.py does
-// (HostState.update). A row without free_disk_gb has not been filled by its
-// compute yet and gives an empty view. A row that cannot be read gives a host
-// whose Facts say so. Resources and traits are empty: the tables do not have
-// Placement's.
+// HostFromRows makes a host from its rows, as nova/scheduler/host_manager.py does (HostState.update). A row without
+// free_disk_gb was not filled by its compute yet; its view is empty. If a row cannot be read, the host's Facts say
+// so. Resources and traits are empty: only Placement has them.
 func HostFromRows(n *ComputeNode, s *Service, in []schedule.Aggregate, now time.Time, o RowOptions) (schedule.Host, error) {
 	id, err := schedule.ParseID(n.UUID)
 	if err != nil {
@@ -103,7 +100,7 @@ func HostFromRows(n *ComputeNode, s *Service, in []schedule.Aggregate, now time.
 	return h, nil
 }
 
-// facts reads what the row says of the host beyond amounts.
+// facts parses what the row has beyond amounts.
 func (n *ComputeNode) facts() *schedule.Facts {
 	if n.Facts != nil {
 		return n.Facts
@@ -113,8 +110,7 @@ func (n *ComputeNode) facts() *schedule.Facts {
 		CPUInfo: n.CPUInfo, SupportedInstances: n.SupportedInstances, Stats: text(n.Stats), Metrics: n.Metrics,
 		NUMATopology: n.NUMATopology, PCIPools: text(n.PCIStats),
 	})
-	// A column that is NULL leaves a field unset that every host state is made
-	// from (nova/objects/compute_node.py).
+	// A NULL column leaves a field unset, which fails every host state (nova/objects/compute_node.py).
 	if n.FreeDiskGB != nil && text(n.Stats) == "" {
 		fail(f, "stats", "NotImplementedError: Cannot load 'stats' in the base class")
 	}
@@ -175,7 +171,7 @@ func (n *ComputeNode) view(o RowOptions, f *schedule.Facts) schedule.View {
 	return v
 }
 
-// ratio is the row's, or the option's when the row has none.
+// ratio is the row's ratio, or the option's if the row has none.
 func ratio(own *float64, option float64) float64 {
 	if own != nil && *own != 0 {
 		return *own
@@ -183,8 +179,8 @@ func ratio(own *float64, option float64) float64 {
 	return option
 }
 
-// pciFree adds up the free devices of the pools: a PciDevicePoolList primitive,
-// or the list of dictionaries from before it.
+// pciFree adds up the free devices of all pools. The text is a PciDevicePoolList primitive, or the older list of
+// dictionaries.
 func pciFree(text *string) (int64, error) {
 	if text == nil || *text == "" {
 		return 0, nil
@@ -201,7 +197,7 @@ func pciFree(text *string) (int64, error) {
 	var pools []pool
 	if strings.HasPrefix(strings.TrimSpace(*text), "{") {
 		var list struct {
-			Count int64 `json:"count"` // of a lone pool from before the objects
+			Count int64 `json:"count"` // of a single pool in the older form
 			Data  struct {
 				Objects []pool `json:"objects"`
 			} `json:"nova_object.data"`

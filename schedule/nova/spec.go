@@ -9,35 +9,32 @@ import (
 	"cellgate/schedule"
 )
 
-// Spec is what a request says, in one shape for every form it may come in.
-// Compile makes a schedule.Request of it.
+// Spec is a request in the one structure that all forms are converted to. Compile makes a schedule.Request of it.
 type Spec struct {
 	// Path begins the path of every field: "request_spec".
 	Path   string
 	Flavor Flavor
 	// BootFromVolume leaves the root disk out of DISK_GB.
 	BootFromVolume bool
-	// ImageProperties as text; trait:NAME=required adds a required trait.
+	// ImageProperties are texts; trait:NAME=required adds a required trait.
 	ImageProperties map[string]string
-	// DiskFormat of the image, empty for none or not known.
+	// DiskFormat is the image's; empty if it is not known.
 	DiskFormat string
-	// ImageID is empty for none. HasImage: there is an image, though it may have
-	// neither id nor properties.
+	// ImageID may be empty. HasImage: there is an image, even if it has neither id nor properties.
 	ImageID  string
 	HasImage bool
-	// Typed are the properties of a form that has types, as Python's str has
-	// their values; nil: they are read from ImageProperties.
+	// Typed are the properties of a form with types; their texts are Python's str of the values. Nil: they are read
+	// from ImageProperties.
 	Typed     []schedule.Property
 	ProjectID string
-	// Retry are hosts and nodes that were tried before.
+	// Retry are the hosts and nodes that were already tried.
 	Retry []schedule.RetryHost
-	// Resources overrides the flavor's amounts, extra specs included; 0 removes
-	// a class.
+	// Resources override the flavor's amounts, including its extra specs; 0 removes a class.
 	Resources       map[string]int64
 	RequiredTraits  []string
 	ForbiddenTraits []string
 	AnyTraits       [][]string
-	// MemberOf: of each set at least one aggregate (uuids).
+	// MemberOf: the host is in at least one aggregate of each set (uuids).
 	MemberOf            [][]string
 	ForbiddenAggregates []string
 	AvailabilityZone    string
@@ -48,33 +45,30 @@ type Spec struct {
 	Destination *schedule.Destination
 	Group       *Group
 	Hints       map[string][]string
-	// Resolved: the form has what Nova made of NUMA, CPU and PCI keys of the flavor
-	// and image: NUMA (nil for none), PCI and Networks. Else the first two are made
-	// of them here.
+	// Resolved: the form has what Nova made from the NUMA, CPU and PCI keys of flavor and image: NUMA (nil for none),
+	// PCI and Networks. Else resolve makes NUMA and PCI.
 	Resolved bool
 	NUMA     *schedule.InstanceNUMA
 	PCI      []schedule.PCIRequest
 	Networks *schedule.NetworkNeeds
 	// Requested are the ports and networks that the request names.
 	Requested []RequestedNetwork
-	// aliased are those of PCI that were made of aliases.
+	// aliased are the requests in PCI that were made from aliases.
 	aliased []aliasRequest
-	// Groups come beside the flavor. Of each set of SameSubtree, suffixes of groups, one
-	// provider is the others' ancestor.
+	// Groups are those besides the flavor's. SameSubtree are sets of their suffixes: one provider of each set's
+	// groups is an ancestor of the others, or the same.
 	Groups      []SpecGroup
 	SameSubtree [][]string
-	// Names of the fields that MemberOf, ForbiddenAggregates, RequiredTraits
-	// and ForbiddenTraits come from, for paths; when empty, those of the typed
-	// form.
+	// The names of the fields that MemberOf, ForbiddenAggregates, RequiredTraits and ForbiddenTraits come from, for
+	// paths; if empty, those of the typed form.
 	MemberOfField            string
 	ForbiddenAggregatesField string
 	RequiredTraitsField      string
 	ForbiddenTraitsField     string
 }
 
-// Rebuild reports whether the hints say that the request only checks the host
-// that its instance is on: _nova_check_type is ["rebuild"] (Nova,
-// scheduler/utils.py, request_is_rebuild).
+// Rebuild reports whether the request only checks the host that its instance is on: the hint _nova_check_type is
+// ["rebuild"] (Nova, scheduler/utils.py, request_is_rebuild).
 func (s *Spec) Rebuild() bool {
 	v := s.Hints[checkTypeHint]
 	return len(v) == 1 && v[0] == "rebuild"
@@ -86,12 +80,12 @@ type Group struct {
 	Policy string
 	// MaxPerHost is anti-affinity's limit; 0 means 1.
 	MaxPerHost int64
-	// Members are instance uuids, Hosts service hosts that hold some of them.
+	// Members are instance uuids; Hosts are service hosts with some of them.
 	Members []string
 	Hosts   []string
 }
 
-// Most of what a list may hold: what the typed form allows.
+// Limits of lists, as in the typed form.
 const (
 	maxHosts      = 1024
 	maxSets       = 64
@@ -100,10 +94,10 @@ const (
 	maxMembers    = 4096
 	maxPairs      = 256
 	maxName       = 255
-	// maxValue is in characters: of an extra spec, and of a hint's value.
+	// maxValue bounds the characters of an extra spec's value and of a hint's value.
 	maxValue      = 4096
 	maxHintValues = 1024
-	// maxQueryTerms bounds what JsonFilter asks every host.
+	// maxQueryTerms bounds the terms that JsonFilter evaluates for every host.
 	maxQueryTerms = 1000
 )
 
@@ -140,8 +134,7 @@ func (f *findings) compile(s *Spec) schedule.Request {
 	return r
 }
 
-// resourceRequest gives what the flavor and the image ask for, after their keys
-// went to their rows.
+// resourceRequest gives what flavor and image ask for, after it triaged their keys.
 func (f *findings) resourceRequest(s *Spec) *resourceRequest {
 	for _, a := range []struct {
 		field string
@@ -167,16 +160,16 @@ func (f *findings) resourceRequest(s *Spec) *resourceRequest {
 	}
 	f.triageAll(s.Path+".image.properties", "properties", imageProperties, props)
 	if len(f.fields) > 0 {
-		// What is refused is not read any further.
+		// If something is refused, nothing more is read.
 		return newResourceRequest(f)
 	}
 	return f.build(s, true)
 }
 
-// values bounds keys and values, of which filters may read every one for every host.
+// values bounds keys and values, because filters may read each of them for every host.
 func (f *findings) values(path string, pairs map[string]string) {
 	if len(pairs) > maxPairs {
-		return // triageAll says so.
+		return // triageAll reports it
 	}
 	for _, key := range sortedKeys(pairs) {
 		f.longest(at(path, key), "the key", key, maxName)
@@ -184,7 +177,7 @@ func (f *findings) values(path string, pairs map[string]string) {
 	}
 }
 
-// longest reports whether a text has no more characters than that.
+// longest reports whether a text has at most most characters.
 func (f *findings) longest(path, what, text string, most int) bool {
 	if len(text) <= most {
 		return true
@@ -196,7 +189,7 @@ func (f *findings) longest(path, what, text string, most int) bool {
 	return n <= most
 }
 
-// hintFits reports whether a hint is within the bounds, and notes what is not.
+// hintFits reports whether a hint is within the bounds; it records a problem if not.
 func (f *findings) hintFits(path, name string, values []string) bool {
 	if !f.longest(path, "the name", name, maxName) {
 		return false
@@ -220,7 +213,7 @@ func (f *findings) hintFits(path, name string, values []string) bool {
 	return true
 }
 
-// triageAll gives every key to its row.
+// triageAll triages every key by the rules.
 func (f *findings) triageAll(path, what string, rules []rule, pairs map[string]string) {
 	if len(pairs) > maxPairs {
 		f.invalid(path, "has %d %s, the most is %d", len(pairs), what, maxPairs)
@@ -258,7 +251,7 @@ func (f *findings) overrides(path string, amounts, by map[string]int64) {
 	}
 }
 
-// hints reports whether filters are to run on forced hosts too.
+// hints reports whether filters must also run on forced hosts.
 func (f *findings) hints(s *Spec) (checkForced bool) {
 	path := s.Path + ".scheduler_hints"
 	if len(s.Hints) > maxPairs {

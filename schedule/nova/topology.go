@@ -11,18 +11,16 @@ import (
 	"cellgate/schedule"
 )
 
-// resolve makes the NUMA topology and the requests for devices of a form that has
-// only the flavor and the image, as Nova's API does (nova/compute/api.py,
-// _validate_and_build_base_options).
+// resolve makes the NUMA topology and the device requests for a form that has only the flavor and the image, as
+// Nova's API does (nova/compute/api.py, _validate_and_build_base_options).
 func (f *findings) resolve(s *Spec) {
 	g := newGuest(f, s)
 	s.NUMA = g.topology()
 	s.PCI, s.aliased = g.devices()
 }
 
-// topology is the guest's NUMA topology; nil for none
-// (nova/virt/hardware.py, numa_get_constraints). One is made when NUMA nodes,
-// memory pages, dedicated CPUs or persistent memory are asked for.
+// topology is the guest's NUMA topology; nil for none (nova/virt/hardware.py, numa_get_constraints). There is one if
+// NUMA nodes, memory pages, dedicated CPUs or persistent memory are asked for.
 func (g *guest) topology() *schedule.InstanceNUMA {
 	nodes := g.numaNodes()
 	size, sized := g.pageSize()
@@ -57,17 +55,17 @@ func (g *guest) topology() *schedule.InstanceNUMA {
 		n.Cells = append(n.Cells, cell)
 	}
 	if len(n.Cells) == 0 {
-		return nil // Something is wrong with them.
+		return nil // cells reported a problem
 	}
 	return n
 }
 
-// guestCPUs are how a guest's CPUs are to be placed.
+// guestCPUs are the policies of a guest's CPUs.
 type guestCPUs struct {
 	policy, threads, emulator string
-	// threadsAt is the path of what names threads.
+	// threadsAt is the path of the key that sets threads.
 	threadsAt string
-	// dedicated are those that are, under the policy mixed.
+	// dedicated are the dedicated CPUs under the policy mixed.
 	dedicated cpuSet
 }
 
@@ -79,7 +77,7 @@ func (c *guestCPUs) isDedicated(cpu int64) bool {
 	return c.policy == schedule.CPUDedicated || c.dedicated[cpu]
 }
 
-// guestCPUs joins the policies; false when they contradict each other.
+// guestCPUs combines the policies; false if they are invalid or contradict each other.
 func (g *guest) guestCPUs() (c guestCPUs, ok bool) {
 	before := len(g.paths)
 	c = guestCPUs{
@@ -114,7 +112,7 @@ func (g *guest) guestCPUs() (c guestCPUs, ok bool) {
 	return c, len(g.paths) == before
 }
 
-// onlyMixed refuses a dedicated mask under another policy.
+// onlyMixed refuses a dedicated mask under other policies.
 func (g *guest) onlyMixed(c *guestCPUs) {
 	if len(c.dedicated) > 0 {
 		g.invalid(g.extraSpec("hw:cpu_dedicated_mask"), "is for hw:cpu_policy=mixed")
@@ -128,7 +126,7 @@ var (
 	explicitThreads = regexp.MustCompile(`^trait(?:[1-9][0-9]*)?:HW_CPU_HYPERTHREADING`)
 )
 
-// explicitCPUs takes the policy from extra specs that ask for CPUs by their class.
+// explicitCPUs derives the policy from extra specs that ask for CPUs by class.
 func (g *guest) explicitCPUs(c *guestCPUs) {
 	asked, where := map[string]int64{}, ""
 	for _, key := range sortedKeys(g.spec.Flavor.ExtraSpecs) {
@@ -136,7 +134,7 @@ func (g *guest) explicitCPUs(c *guestCPUs) {
 		if m == nil {
 			continue
 		}
-		// What is no number is refused elsewhere.
+		// A value that is not a number is refused elsewhere.
 		if n, ok := python.Int(g.spec.Flavor.ExtraSpecs[key]); ok {
 			asked[m[1]] += n
 			where = g.extraSpec(key)
@@ -162,7 +160,7 @@ func (g *guest) explicitCPUs(c *guestCPUs) {
 	}
 }
 
-// explicitThreads takes the thread policy from the trait of hyperthreading.
+// explicitThreads derives the thread policy from the hyperthreading trait.
 func (g *guest) explicitThreads(c *guestCPUs) {
 	value, where := "", ""
 	for _, key := range sortedKeys(g.spec.Flavor.ExtraSpecs) {
@@ -185,7 +183,7 @@ func (g *guest) explicitThreads(c *guestCPUs) {
 	}
 }
 
-// numaNodes is how many NUMA nodes are asked for; 0 when nobody says.
+// numaNodes is the requested number of NUMA nodes; 0 if there is none.
 func (g *guest) numaNodes() int64 {
 	const key = "hw:numa_nodes"
 	flavor, image := g.spec.Flavor.ExtraSpecs[key], g.image[property(key)]
@@ -208,7 +206,7 @@ func (g *guest) numaNodes() int64 {
 	return n
 }
 
-// lockedMemory bears on the guest alone; it needs a page size.
+// lockedMemory only affects the guest; it requires a page size.
 func (g *guest) lockedMemory() {
 	const key, page = "hw:locked_memory", "hw:mem_page_size"
 	if g.flag(key) && g.spec.Flavor.ExtraSpecs[page] == "" && g.image[property(page)] == "" {
@@ -220,9 +218,8 @@ func (g *guest) hasPersistentMemory() bool {
 	return strings.TrimFunc(g.spec.Flavor.ExtraSpecs["hw:pmem"], func(r rune) bool { return r == ',' || python.Space(r) }) != ""
 }
 
-// pageSize is the size of memory pages asked for, in KiB or as one of
-// schedule.PageSmall, PageLarge, PageAny; false for none. The image may choose where
-// the flavor says large or any.
+// pageSize is the requested size of memory pages, in KiB or as schedule.PageSmall, PageLarge or PageAny; false for
+// none. The image may choose if the flavor has large or any.
 func (g *guest) pageSize() (size int64, sized bool) {
 	const key = "hw:mem_page_size"
 	flavor, image := g.spec.Flavor.ExtraSpecs[key], g.image[property(key)]
@@ -253,11 +250,10 @@ func (g *guest) pageSize() (size int64, sized bool) {
 	return size, sized
 }
 
-// bytesText is a number of bytes or bits as oslo.utils' string_to_bytes takes it.
+// bytesText matches a number of bytes or bits that oslo.utils' string_to_bytes accepts.
 var bytesText = regexp.MustCompile(`^([-+]?\d*\.?\d+)([KMGT]i?)?(b|bit|B)$`)
 
-// readPageSize reads a size in KiB, or one with a unit. sized: it is not 0 KiB, be it
-// a part of one.
+// readPageSize parses a size in KiB, or with a unit. sized: the size is above 0, even if it is less than 1 KiB.
 func readPageSize(text string) (size int64, sized bool, problem string) {
 	switch text {
 	case "small":

@@ -9,14 +9,13 @@ import (
 	"cellgate/schedule"
 )
 
-// guestCell is one NUMA node as a flavor or an image describes it.
+// guestCell is a NUMA node as a flavor or an image describes it.
 type guestCell struct {
 	cpus   cpuSet
 	memory int64
 }
 
-// cellLists are the CPUs and the memory (MiB) of NUMA nodes, by node; nil when nobody
-// says.
+// cellLists are the CPUs and the memory (MiB) of NUMA nodes, by node; nil if not given.
 type cellLists struct {
 	cpus   []cpuSet
 	memory []int64
@@ -25,12 +24,12 @@ type cellLists struct {
 const (
 	numaCPUs = "numa_cpus"
 	numaMem  = "numa_mem"
-	// maxNodeKeys is how many nodes Nova reads keys for (NUMA_NODES_MAX).
+	// maxNodeKeys bounds the node numbers whose keys Nova reads (NUMA_NODES_MAX).
 	maxNodeKeys = 128
 )
 
-// imageCells reads hw_numa_cpus.N and hw_numa_mem.N, from 0 on until one is missing.
-// Nova reads them whether a topology is made or not.
+// imageCells reads hw_numa_cpus.N and hw_numa_mem.N, from N = 0 to the first that is missing. Nova reads them even if
+// it makes no topology.
 func (g *guest) imageCells() cellLists {
 	return g.cellLists(g.spec.Path+".image.properties", "hw_", g.spec.ImageProperties)
 }
@@ -67,9 +66,8 @@ func (g *guest) cellLists(path, prefix string, pairs map[string]string) (l cellL
 	return l
 }
 
-// cells spreads CPUs and memory over so many NUMA nodes: evenly, or as the flavor or
-// the image says of each (_get_numa_topology_auto, _get_numa_topology_manual). None
-// when what they say is wrong.
+// cells spreads CPUs and memory over the NUMA nodes: evenly, or as the flavor or the image describes each node
+// (_get_numa_topology_auto, _get_numa_topology_manual). Nil if the description is wrong.
 func (g *guest) cells(nodes int64, image cellLists) []guestCell {
 	before := len(g.paths)
 	lists := g.cellLists(g.spec.Path+".flavor.extra_specs", "hw:", g.spec.Flavor.ExtraSpecs)
@@ -147,8 +145,7 @@ func (g *guest) asListed(nodes int64, l cellLists) (cells []guestCell) {
 	return cells
 }
 
-// cellProperties are the lists of NUMA nodes that an image describes, as Python's str
-// has them.
+// cellProperties are the image's lists of NUMA nodes, as Python's str writes them.
 func cellProperties(given map[string]string) (out []schedule.Property) {
 	list := func(name string, text func(string) string) {
 		var parts []string

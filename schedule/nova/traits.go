@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// traits collects the traits of a request from all the places they come from,
-// with the path of each for errors.
+// traits collects a request's traits from all sources, with the path of each for errors.
 type traits struct {
 	*findings
 	required  map[string]string
@@ -39,7 +38,7 @@ func (t *traits) addAll(to map[string]string, path string, names []string) {
 	}
 }
 
-// any checks the sets of which one trait each is needed.
+// any checks the sets of which one trait each is required.
 func (t *traits) any(path string, sets [][]string) [][]string {
 	if len(sets) > maxSets {
 		t.invalid(path, "has %d sets, the most is %d", len(sets), maxSets)
@@ -57,7 +56,7 @@ func (t *traits) any(path string, sets [][]string) [][]string {
 	return out
 }
 
-// sets gives what was collected, sorted.
+// sets gives the collected traits, sorted.
 func (t *traits) sets() (required, forbidden []string) {
 	for _, name := range sortedKeys(t.forbidden) {
 		if where, both := t.required[name]; both {
@@ -84,7 +83,7 @@ func (t *traits) extraSpec(path, name, value string) {
 	}
 }
 
-// join adds what another collected.
+// join adds the traits of another collection.
 func (t *traits) join(o *traits) {
 	for name, path := range o.required {
 		t.required[name] = path
@@ -94,7 +93,7 @@ func (t *traits) join(o *traits) {
 	}
 }
 
-// shorten keeps what is quoted back to a caller readable.
+// shorten keeps quoted text in errors readable.
 func shorten(s string) string {
 	const most = 160
 	if len(s) <= most {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// known has the newest minor version of each object that is read, all of major
-// version 1 (nova/objects/*.py, VERSION). Older minors only lack fields.
+// known is the newest supported minor version of each object; all have major version 1 (nova/objects/*.py, VERSION).
+// Older minor versions only lack fields.
 var known = map[string]int{
 	"RequestSpec":          15,
 	"Flavor":               2,
@@ -32,7 +32,7 @@ var known = map[string]int{
 	"NetworkRequest":       3,
 }
 
-// versionProblem says why version of the object is not read; "" when it is.
+// versionProblem says why a version of an object is not supported; "" if it is.
 func versionProblem(object, version string) string {
 	newest := known[object]
 	supported := fmt.Sprintf("%s 1.0 to 1.%d are supported", object, newest)

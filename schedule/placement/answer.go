@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// answer collects requests.
+// answer collects the requests found.
 type answer struct {
 	query    *Query
 	requests []Request
 	// full: the limit is reached.
 	full bool
-	// seen has the requests that take from sharing providers alone: every tree that they share with finds them.
+	// seen are the requests that take from sharing providers alone. Every tree that these share with finds them.
 	seen map[string]bool
-	// used and usedTrees are what is to be summarized.
+	// used and usedTrees are the providers and trees to be summarized.
 	used      []*Provider
 	isUsed    map[*Provider]bool
 	usedTrees map[*Tree]bool
-	// What requests are made of, allocated for many at once.
+	// Parts of requests, allocated for many requests at once.
 	allocations []Allocation
 	mappings    []Mapping
 	providers   []*Provider
@@ -33,7 +33,7 @@ func (a *answer) init(q *Query, trees []*Tree) {
 
 func (s *search) result() *Result { return &Result{s.requests, s.used} }
 
-// emit adds the request that a pick of one provider a slot makes, unless another tree had it.
+// emit adds the request of a pick of one provider for each slot, unless another tree already gave it.
 func (s *search) emit(pick []option) error {
 	if !slices.ContainsFunc(pick, func(o option) bool { return !s.isSharer(o) }) {
 		var key []byte
@@ -62,7 +62,7 @@ func (s *search) isSharer(o option) bool {
 	return o.sharing >= 0 || len(s.tree.sharing) > 0 && slices.Contains(s.tree.sharing, o.own)
 }
 
-// sharerNumber is that of an option which is a sharer, be it of the tree searched or of another one.
+// sharerNumber is the number of an option that is a sharer, of the searched tree or of another.
 func (s *search) sharerNumber(o option) int32 {
 	if o.sharing >= 0 {
 		return o.sharing
@@ -88,7 +88,7 @@ func (s *search) use(o option) {
 	}
 }
 
-// takes has each provider and class once, those of a provider together.
+// takes lists each provider and class once, those of a provider together.
 func (s *search) takes(pick []option) []Allocation {
 	start := reserve(&s.allocations, s.amounts())
 	for i, o := range pick {
@@ -136,7 +136,7 @@ func (s *search) serves(pick []option) []Mapping {
 	return slices.Clip(s.mappings[start:])
 }
 
-// reserve makes room for n more without moving what is there, and returns where they begin.
+// reserve makes room for n more elements without moving existing ones, and returns where the new ones begin.
 func reserve[T any](all *[]T, n int) int {
 	if cap(*all)-len(*all) < n {
 		*all = make([]T, 0, max(n, 16, min(1024, 2*cap(*all))))

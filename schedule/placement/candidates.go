@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Candidates finds the ways to allocate what q asks for from the providers of trees, which are those of one cell. It
-// returns a *QueryError for a query that asks for nothing sensible, and a *BoundError where the ways are too many.
+// Candidates finds the ways to allocate what q asks for from the providers of trees, which must be all trees of one
+// cell. It returns a *QueryError for an invalid query, and a *BoundError if there are too many ways.
 //
-// With a limit it goes round: the first request of each tree, then more of each. Placement's own answer to a limit is
-// any subset of that size.
+// With a limit it takes the first request of each tree, then more of each. Placement answers a limit with any subset
+// of that size.
 func Candidates(trees []*Tree, q *Query) (*Result, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func Candidates(trees []*Tree, q *Query) (*Result, error) {
 
 const unlimited = int(^uint(0) >> 1)
 
-// round finds of each tree the requests numbered from to to. It is finished when no tree has more, or the answer is
+// round finds the requests number from to to-1 of each tree. It is finished if no tree has more, or the answer is
 // full.
 func (s *search) round(from, to int) (finished bool, err error) {
 	s.from, s.to = from, to
@@ -59,19 +59,20 @@ func (s *search) round(from, to int) (finished bool, err error) {
 
 // outcome is what a round found in a tree. It is kept for trees of the same shape.
 type outcome struct {
-	// picks have as many options each as there are slots.
+	// picks are all picks in a row, each with one option for each slot.
 	picks []option
 	more  bool
 }
 
-// An outcome is kept when it took many steps and has few picks: others are found again as fast. So many are kept at most.
+// An outcome is kept if it took at least keptSteps steps and has at most keptPicks picks: others are found again as
+// fast. At most keptOutcomes are kept.
 const (
 	keptSteps    = 32
 	keptPicks    = 64
 	keptOutcomes = 1000
 )
 
-// searchTree answers from an equal tree's outcome where there is one.
+// searchTree searches a tree, or takes the outcome of an equal tree if one is kept.
 func (s *search) searchTree(i int, t *Tree) (more bool, err error) {
 	if !s.q.RootTraits.matches(t.Root().Traits) {
 		return false, nil

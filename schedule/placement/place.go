@@ -2,7 +2,7 @@ package placement
 
 import "slices"
 
-// place puts the slots order[n:] on providers, in all ways, and emits those that are wanted.
+// place puts the slots order[n:] on providers, in all possible ways, and emits the requests of this round.
 func (s *search) place(n int) error {
 	if n == len(s.order) {
 		return s.finish()
@@ -23,7 +23,7 @@ func (s *search) place(n int) error {
 	return nil
 }
 
-// finish counts a way to place all slots.
+// finish counts a way to place all slots, and emits it if it is in this round.
 func (s *search) finish() error {
 	if s.unsuffixed > 0 && !s.pickedTraits() {
 		return nil
@@ -55,7 +55,7 @@ func (s *search) pickedTraits() bool {
 	return true
 }
 
-// allowed reports whether the pick of slot order[n] goes with those before it.
+// allowed reports whether the pick of slot order[n] is compatible with those before it.
 func (s *search) allowed(n int) bool {
 	at := s.order[n]
 	sl := &s.slots[at]
@@ -82,7 +82,7 @@ func (s *search) allowed(n int) bool {
 	return true
 }
 
-// sumHolds reports whether a provider has room for all that groups take of a class.
+// sumHolds reports whether a provider has room for all amounts of a class that the picked groups take.
 func (s *search) sumHolds(sl *slot, a *amount, n int) bool {
 	inv := s.provider(sl.pick).Inventory(a.class)
 	left := min(inv.MaxUnit, inv.Capacity()-inv.Used) - a.n
@@ -98,7 +98,8 @@ func (s *search) sumHolds(sl *slot, a *amount, n int) bool {
 	return left >= 0
 }
 
-// subtreePossible reports whether one provider of the slots, picked or still an option, is above all that are picked.
+// subtreePossible reports whether one provider of the slots, picked or still an option, is at or above all picked
+// ones.
 func (s *search) subtreePossible(slots []int, n int) bool {
 	aboveAll := func(top option) bool {
 		return !slices.ContainsFunc(slots, func(i int) bool { return slices.Contains(s.order[:n+1], i) && !s.below(s.slots[i].pick, top) })
@@ -111,7 +112,7 @@ func (s *search) subtreePossible(slots []int, n int) bool {
 	})
 }
 
-// below reports whether top is p or above it.
+// below reports whether top is p or an ancestor of p.
 func (s *search) below(p, top option) bool {
 	tree := s.treeOf(p)
 	if tree != s.treeOf(top) {
@@ -128,7 +129,7 @@ func (s *search) treeOf(o option) *Tree {
 	return s.tree
 }
 
-// number of an option's provider in its tree.
+// number is the number of an option's provider in its tree.
 func (s *search) number(o option) int32 {
 	if o.sharing >= 0 {
 		return s.sharers[o.sharing].provider

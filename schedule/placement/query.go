@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// Query is GET /allocation_candidates.
+// Query is the query of GET /allocation_candidates.
 type Query struct {
-	// Groups have distinct suffixes. The one without, if any, asks for resources, which may be of several providers of
-	// a tree and of those that share with it. Those with a suffix are each of one provider, and ask for resources
-	// unless a set of SameSubtrees names them.
+	// Groups have distinct suffixes. The group without a suffix, if any, asks for resources, which may come from
+	// several providers of a tree and those that share with it. Each group with a suffix is on one provider, and asks
+	// for resources unless a set of SameSubtrees names it.
 	Groups []Group
-	// Isolate is group_policy=isolate: groups with a suffix are of different providers.
+	// Isolate is group_policy=isolate: groups with a suffix are on different providers.
 	Isolate bool
-	// SameSubtrees are sets of suffixes: of the providers of each set one is the ancestor of the others, or the same.
+	// SameSubtrees are sets of suffixes: one provider of each set's groups is an ancestor of the others, or the same.
 	SameSubtrees [][]string
-	// RootTraits is root_required: of the root of the tree, whatever it provides.
+	// RootTraits is root_required: traits of the tree's root, whether it provides anything or not.
 	RootTraits Filter
-	// Limit is how many requests the answer has at most; 0 for all.
+	// Limit bounds the number of requests in the answer; 0 for all.
 	Limit int
-	// Nested is microversion 1.29 and newer. Without it a request takes from one provider of a tree only.
+	// Nested is true for microversion 1.29 and newer. Else a request takes from only one provider of a tree.
 	Nested bool
-	// MaxRequests and MaxSteps bound answer and search; 0 for DefaultMaxRequests and DefaultMaxSteps. Candidates
-	// returns a *BoundError when one does not suffice.
+	// MaxRequests and MaxSteps bound the answer and the search; 0 for DefaultMaxRequests and DefaultMaxSteps. If one
+	// does not suffice, Candidates returns a *BoundError.
 	MaxRequests, MaxSteps int
 }
 
-// DefaultMaxRequests of an answer take about 50 MB.
+// DefaultMaxRequests requests take about 50 MB.
 const DefaultMaxRequests = 100_000
 
-// DefaultMaxSteps, each of which puts one group on one provider, take about a second.
+// DefaultMaxSteps steps take about a second. A step puts one group on one provider.
 const DefaultMaxSteps = 10_000_000
 
 // Group is what one group asks for.
@@ -37,14 +37,15 @@ type Group struct {
 	Suffix string
 	// Resources are amounts by class, each at least 1.
 	Resources map[string]int64
-	// Traits and Aggregates (uuids) are of the provider of a group with a suffix. Without a suffix: providers have the
-	// traits together, and each of them lacks those forbidden; the aggregates are of each provider or of its root.
+	// Traits and Aggregates (uuids) are those of the provider, for a group with a suffix. Without a suffix, the
+	// providers have the required traits together, and none has a forbidden one. Each provider or its root is in the
+	// aggregates.
 	Traits, Aggregates Filter
-	// InTree is the uuid of any provider of the tree that provides the resources; empty for any tree.
+	// InTree is the uuid of any provider of the tree that the resources come from; empty for any tree.
 	InTree string
 }
 
-// Filter asks for names: of every set in AnyOf at least one, and none of Forbidden.
+// Filter restricts names: at least one of every set in AnyOf, and none of Forbidden.
 type Filter struct {
 	AnyOf     [][]string
 	Forbidden []string
@@ -68,19 +69,19 @@ func (f *Filter) hasForbidden(names []string) bool {
 	return slices.ContainsFunc(f.Forbidden, func(s string) bool { return contains(names, s) })
 }
 
-// Result is the answer.
+// Result is the answer to a Query.
 type Result struct {
-	// Requests in the order of the trees that they are of; Placement has none that one could rely on.
+	// Requests are in the order of their trees; Placement's order is undefined.
 	Requests []Request
-	// Providers are those to be summarized: all of every tree that a request takes from, or, when the query is not
-	// Nested, those that a request takes from. Before microversion 1.27 a summary has only those classes that some
+	// Providers are those to be summarized: all of every tree that a request takes from. If the query is not Nested,
+	// they are only those that a request takes from. Before microversion 1.27 a summary lists only classes that some
 	// group asks for.
 	Providers []*Provider
 }
 
-// Request is one way to allocate what is asked for.
+// Request is one way to allocate what the query asks for.
 type Request struct {
-	// Allocations have each provider and class once, those of a provider together.
+	// Allocations list each provider and class once, those of a provider together.
 	Allocations []Allocation
 	// Mappings are in the order of the query's groups.
 	Mappings []Mapping
@@ -93,19 +94,19 @@ type Allocation struct {
 	Amount   int64
 }
 
-// Mapping says which providers serve a group, each once.
+// Mapping lists the providers that serve a group, each once.
 type Mapping struct {
 	Suffix    string
 	Providers []*Provider
 }
 
-// QueryError is a query that asks for nothing sensible.
+// QueryError is the error of an invalid query.
 type QueryError struct{ Reason string }
 
 func (e *QueryError) Error() string { return "allocation candidates: " + e.Reason }
 
-// BoundError says that the query has more ways than Candidates returns or tries. Fewer groups, a limit, in_tree or
-// more traits help.
+// BoundError is the error of a query with more ways than Candidates returns or tries. Fewer groups, a limit, in_tree
+// or more traits help.
 type BoundError struct {
 	// Requests or Steps is the bound that did not suffice; the other is 0.
 	Requests, Steps int

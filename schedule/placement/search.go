@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// slot is what one provider has to serve: a group with a suffix, or one class of the group without.
+// slot is what must come from one provider: a group with a suffix, or one class of the group without.
 type slot struct {
 	group   *Group
 	amounts []amount
-	// inTree is the number of the tree that the group names; -1 for none.
+	// inTree is the index of the tree that the group names; -1 for none.
 	inTree int
-	// shareable has the sharing providers, by number, that can serve the slot in another tree.
+	// shareable reports, by number, which sharing providers can serve the slot in another tree.
 	shareable []bool
-	// options of the tree that is being searched, and the one that is tried.
+	// options are those in the searched tree; pick is the option being tried.
 	options []option
 	pick    option
 }
@@ -22,17 +22,18 @@ type slot struct {
 type amount struct {
 	class string
 	n     int64
-	// several: more than one group asks for the class, so that sums have to be checked.
+	// several: more than one group asks for the class, so sums must be checked.
 	several bool
 }
 
 // option is a provider that can serve a slot.
 type option struct {
-	// sharing is the number of a provider of another tree; -1 for own, the number of one of the tree searched.
+	// sharing is the number of a sharer of another tree. If it is -1, own is the number of a provider in the searched
+	// tree.
 	sharing, own int32
 }
 
-// sharer is a provider that shares by aggregate.
+// sharer is a provider that shares by aggregates.
 type sharer struct {
 	tree     *Tree
 	treeAt   int
@@ -44,38 +45,38 @@ type search struct {
 	q     *Query
 	trees []*Tree
 	slots []slot
-	// order has the slots of the tree that is searched, those with the fewest options first.
+	// order is the order of slots in the searched tree, those with the fewest options first.
 	order []int
 	// unsuffixed is the number of slots of the group without a suffix.
 	unsuffixed int
-	// subtrees has the slots of each set of SameSubtrees; subtreesOf the sets of each slot.
+	// subtrees are the slots of each set of SameSubtrees; subtreesOf are the sets of each slot.
 	subtrees, subtreesOf [][]int
-	// treesNamed: a group names a tree, so that equal trees differ.
+	// treesNamed: a group names a tree, so trees of equal shape differ.
 	treesNamed bool
 	sharers    []sharer
-	// sharersIn has the numbers of the sharers that are in an aggregate.
+	// sharersIn are the numbers of the sharers in an aggregate.
 	sharersIn map[string][]int32
 
-	// from and to, of a tree's requests, are wanted in this round; hasMore has the trees that did not end with it.
+	// from and to bound the requests of each tree in this round; hasMore are the trees with more after it.
 	from, to int
 	hasMore  []bool
 	equal    map[shape]*outcome
 
-	// The tree that is searched: its number, the requests counted, those found if they are kept.
+	// The searched tree: its index, the number of requests counted, and the picks found if they are kept.
 	at         int
 	tree       *Tree
 	count      int
 	more, keep bool
 	found      []option
 	pick       []option
-	// shared are the sharers that share with the tree; room is findRoom's.
+	// shared are the sharers that share with the tree; room is findRoom's buffer.
 	shared, room []int32
 
 	steps int
 	answer
 }
 
-// newSearch is false when no provider can be found by what a group names.
+// newSearch prepares a search; false if there can be no candidate.
 func newSearch(trees []*Tree, q *Query) (*search, bool) {
 	s := &search{q: q, trees: trees, hasMore: make([]bool, len(trees))}
 	s.answer.init(q, trees)
@@ -159,8 +160,8 @@ func (s *search) findSharers() {
 	}
 }
 
-// canBeShared reports whether a sharing provider can serve the slot in another tree, but for what the group says of
-// that tree's root.
+// canBeShared reports whether a sharing provider can serve the slot in another tree, apart from the group's
+// conditions on that tree's root.
 func (sl *slot) canBeShared(sh sharer) bool {
 	p := &sh.tree.providers[sh.provider]
 	if sl.group.Suffix != "" {
@@ -169,14 +170,14 @@ func (sl *slot) canBeShared(sh sharer) bool {
 	return sl.inTree < 0 && !sl.group.Traits.hasForbidden(p.Traits) && sl.group.Aggregates.matches(p.Aggregates) && hasRoom(p, sl.amounts)
 }
 
-// namesTree reports whether the group leaves its providers to be of a tree. Placement ignores in_tree of a group without
+// namesTree reports whether the group allows providers of a tree. Placement ignores in_tree of a group without
 // resources.
 func (sl *slot) namesTree(tree int) bool {
 	return sl.inTree < 0 || sl.inTree == tree || len(sl.amounts) == 0
 }
 
-// suits reports whether a provider with enough room can serve a group with a suffix. A group without resources is
-// served only by what it requires: Placement finds none otherwise.
+// suits reports whether a provider with enough room can serve a group with a suffix. A group without resources must
+// require something: Placement finds no provider otherwise.
 func (sl *slot) suits(p *Provider) bool {
 	g := sl.group
 	if len(sl.amounts) == 0 && len(g.Traits.AnyOf)+len(g.Aggregates.AnyOf) == 0 {
@@ -194,7 +195,7 @@ func hasRoom(p *Provider, amounts []amount) bool {
 	return true
 }
 
-// collectOptions is false when some slot has none in the tree.
+// collectOptions collects the slots' options in the tree; false if some slot has none.
 func (s *search) collectOptions() bool {
 	s.shared = s.shared[:0]
 	if len(s.sharersIn) > 0 {
@@ -214,7 +215,7 @@ func (s *search) collectOptions() bool {
 			return false
 		}
 	}
-	// The order depends on the tree alone, so that every round counts its requests alike.
+	// The order depends on the tree alone, so every round counts its requests in the same order.
 	slices.SortFunc(s.order, func(a, b int) int {
 		return cmp.Or(len(s.slots[a].options)-len(s.slots[b].options), a-b)
 	})
@@ -246,8 +247,8 @@ func (s *search) collectUnsuffixed(sl *slot, root *Provider) {
 	s.addShared(sl)
 }
 
-// findRoom lists the providers of the tree that have all that the slot asks for; all when it asks for nothing. The list
-// is good until the next call.
+// findRoom lists the providers of the tree that have all that the slot asks for, or all providers if it asks for
+// nothing. The list is valid until the next call.
 func (s *search) findRoom(sl *slot) []int32 {
 	s.room = s.room[:0]
 	if len(sl.amounts) == 0 {
@@ -285,7 +286,8 @@ func (s *search) collectShared() {
 	}
 }
 
-// traitsReachable reports whether the options of the group without a suffix have its traits together.
+// traitsReachable reports whether the options of the group without a suffix have all its required traits between
+// them.
 func (s *search) traitsReachable() bool {
 	for i := range s.slots {
 		if g := s.slots[i].group; g.Suffix == "" {
@@ -297,7 +299,8 @@ func (s *search) traitsReachable() bool {
 	return true
 }
 
-// haveTraits reports whether each set of traits that the group without a suffix requires is found in some of its slots.
+// haveTraits reports whether, for each set of required traits of the group without a suffix, find finds one in some
+// slot.
 func (s *search) haveTraits(g *Group, find func(sl *slot, has func(*Provider) bool) bool) bool {
 	for _, set := range g.Traits.AnyOf {
 		has := func(p *Provider) bool {

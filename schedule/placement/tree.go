@@ -19,7 +19,7 @@ type Provider struct {
 	Inventories        []Inventory
 }
 
-// Inventory is what a provider has of a class, and what consumers hold of it.
+// Inventory is a provider's inventory of a class, and the amount that consumers hold.
 type Inventory struct {
 	Class                                       string
 	Total, Reserved, MinUnit, MaxUnit, StepSize int64
@@ -27,7 +27,7 @@ type Inventory struct {
 	Used                                        int64
 }
 
-// Capacity is how much of the class consumers can hold at most, as Placement shows it.
+// Capacity is the greatest amount that consumers can hold together, as Placement shows it.
 func (i *Inventory) Capacity() int64 {
 	capacity := float64(i.Total-i.Reserved) * i.AllocationRatio
 	if capacity >= math.MaxInt64 {
@@ -41,12 +41,12 @@ func (i *Inventory) fits(amount int64) bool {
 	return i.MinUnit <= amount && amount%i.StepSize == 0 && i.holds(amount)
 }
 
-// holds is fits for the sum of what several groups take: Placement asks neither min_unit nor step_size of that.
+// holds is fits for the sum of several groups' amounts: Placement does not check min_unit and step_size of sums.
 func (i *Inventory) holds(sum int64) bool {
 	return sum <= i.MaxUnit && sum <= i.Capacity()-i.Used
 }
 
-// Inventory is that of the class; nil when there is none.
+// Inventory is the provider's inventory of a class; nil for none.
 func (p *Provider) Inventory(class string) *Inventory {
 	for i := range p.Inventories {
 		if p.Inventories[i].Class == class {
@@ -58,13 +58,13 @@ func (p *Provider) Inventory(class string) *Inventory {
 
 // Tree is a root provider and all below it. It never changes.
 type Tree struct {
-	// providers has the root first, and each before what is below it, which stands right behind it.
+	// providers has the root first, and each provider directly before its subtree.
 	providers []Provider
-	// ends says for each where its subtree ends.
+	// ends is, for each provider, the end of its subtree.
 	ends []int32
-	// sharing are the numbers of providers that share by aggregate.
+	// sharing are the numbers of the providers that share by aggregates.
 	sharing []int32
-	// stocks has all inventories by class, those of a class by provider.
+	// stocks are all inventories, sorted by class, then by provider.
 	stocks []stock
 	shape  shape
 }
@@ -75,15 +75,16 @@ type stock struct {
 	provider int32
 }
 
-// shape is equal for trees that differ in uuids alone.
+// shape is equal for trees that differ only in uuids.
 type shape [sha256.Size]byte
 
-// SharingTrait marks a provider whose inventories are for all trees that have a provider in one of its aggregates.
+// SharingTrait marks a provider whose inventories are shared with all trees that have a provider in one of its
+// aggregates.
 const SharingTrait = "MISC_SHARES_VIA_AGGREGATE"
 
-// NewTree makes a tree of its providers, in any order. It refuses what is no tree: several roots or none, a parent that
-// is not there, a loop, two of one uuid, two inventories of one class, a step below 1. It keeps the slices that it is
-// given, and sorts traits, aggregates and inventories in place.
+// NewTree makes a tree of its providers, in any order. It refuses several roots or none, an unknown parent, a loop,
+// duplicate uuids, duplicate classes of a provider, and a step below 1. It keeps the given slices, and sorts traits,
+// aggregates and inventories in place.
 func NewTree(providers []Provider) (*Tree, error) {
 	children := make(map[string][]int, len(providers))
 	seen := make(map[string]bool, len(providers))
@@ -175,7 +176,7 @@ func (p *Provider) normalize() error {
 	return nil
 }
 
-// stocksOf are the inventories of a class.
+// stocksOf gives the inventories of a class.
 func (t *Tree) stocksOf(class string) []stock {
 	for i := range t.stocks {
 		if t.stocks[i].Class == class {
@@ -192,7 +193,7 @@ func (t *Tree) stocksOf(class string) []stock {
 // Root is the provider without a parent.
 func (t *Tree) Root() *Provider { return &t.providers[0] }
 
-// Providers are all of the tree, the root first and each before those below it. They must not be changed.
+// Providers are all providers of the tree, the root first, each before those below it. Do not change them.
 func (t *Tree) Providers() []Provider { return t.providers }
 
 func contains(sorted []string, s string) bool {
