@@ -9,9 +9,8 @@ import (
 	"cellgate/shard"
 )
 
-// usedText is what is in use on a host as its column: {provider: {class: amount}}. The
-// list is in order, by provider, then class; names are visible ASCII, which Go and
-// JSON quote alike.
+// usedText is the column text of what is in use on a host: {provider: {class: amount}}. The list must be sorted by
+// provider, then class. Names are visible ASCII, which Go and JSON quote alike.
 func usedText(list []shard.Used) string {
 	if len(list) == 0 {
 		return ""

@@ -7,9 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// listCodec writes lists of texts, numbers and byte strings as binary arrays in one go.
-// pgx's own codec, which it is for all else, searches a way to write each element:
-// half of what a batch of claims cost to send.
+// listCodec encodes lists of texts, numbers and byte strings as binary arrays directly. For everything else it is
+// pgx's codec, which looks up an encoder for each element: that was half the cost of sending a batch of claims.
 type listCodec struct{ *pgtype.ArrayCodec }
 
 // registerLists makes a connection's arrays listCodecs.
@@ -21,7 +20,7 @@ func registerLists(m *pgtype.Map) {
 	} {
 		element, ok := m.TypeForOID(oids[1])
 		if !ok {
-			continue // pgx knows all three; its own codec stays
+			continue // pgx knows all three types; if not, its own codec stays
 		}
 		m.RegisterType(&pgtype.Type{Name: name, OID: oids[0], Codec: listCodec{&pgtype.ArrayCodec{ElementType: element}}})
 	}
@@ -37,11 +36,11 @@ func (c listCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any
 	return c.ArrayCodec.PlanEncode(m, oid, format, value)
 }
 
-// listPlan writes the lists whose elements have the type of the server's that it names.
+// listPlan encodes lists whose elements have the server type with this OID.
 type listPlan struct{ element uint32 }
 
-// Encode writes an array of one dimension: its header, then each element after its
-// length. A list that is nil is NULL, and so is an element.
+// Encode writes a one-dimensional array: its header, then each element after its length. A nil list, and a nil
+// element, is NULL.
 func (p listPlan) Encode(value any, buf []byte) ([]byte, error) {
 	switch list := value.(type) {
 	case []string:
@@ -85,17 +84,17 @@ func (p listPlan) Encode(value any, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// null is the length of an element that is not there: -1.
+// null is the length -1 of a NULL element.
 const null = 1<<32 - 1
 
-// header writes what comes before n elements, which take size bytes.
+// header writes the header of n elements, which take size bytes.
 func (p listPlan) header(buf []byte, n, size int, nulls bool) []byte {
 	buf = slices.Grow(buf, 20+size)
 	flags := uint32(0)
 	if nulls {
 		flags = 1
 	}
-	// One dimension, which begins at 1, as arrays do.
+	// One dimension with the lower bound 1, the usual one.
 	for _, field := range [...]uint32{1, flags, p.element, uint32(n), 1} {
 		buf = binary.BigEndian.AppendUint32(buf, field)
 	}

@@ -10,7 +10,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// encoded is a row and what its body column gets.
+// encoded is a row and the value of its body column.
 type encoded[T any] struct {
 	row  *T
 	body []byte
@@ -18,8 +18,7 @@ type encoded[T any] struct {
 
 func bodyOf[T any](e encoded[T]) []byte { return e.body }
 
-// scanBodies decodes the rows of a statement that reads bodies alone. The error for one
-// that cannot be decoded says what the rows are.
+// scanBodies decodes the rows of a statement that selects only bodies. what names the rows in errors.
 func scanBodies[T any](rows pgx.Rows, what string, decode func([]byte) (*T, error), take func(*T) error) error {
 	var body pgtype.DriverBytes // valid until the next row; decode copies
 	_, err := pgx.ForEachRow(rows, []any{&body}, func() error {
@@ -32,7 +31,7 @@ func scanBodies[T any](rows pgx.Rows, what string, decode func([]byte) (*T, erro
 	return err
 }
 
-// bodiesOf runs a statement that reads bodies alone, and decodes its rows.
+// bodiesOf runs a statement that selects only bodies, and decodes its rows.
 func bodiesOf[T any](ctx context.Context, c *pgx.Conn, what string, decode func([]byte) (*T, error), sql string, args ...any) ([]*T, error) {
 	rows, err := c.Query(ctx, sql, args...)
 	if err != nil {
@@ -47,7 +46,7 @@ func claimsOf(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]*sha
 	return bodiesOf(ctx, c, "claims", rowcodec.Claim, sql, args...)
 }
 
-// loadHosts reads hosts in the order of their uuids, and keeps them in memory.
+// loadHosts reads hosts in the order of their uuids, and keeps them in the cache.
 func (s *Store) loadHosts(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]*shard.Host, error) {
 	hosts, err := bodiesOf(ctx, c, "hosts", unpackHost, sql, args...)
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// reserveAhead is how far ahead of what was given out time is reserved: about as
-// often it is written, and so long time can stand still after a start.
+// reserveAhead is how far ahead of the last time given out a reservation is. A reservation is written about once in
+// that duration, and after a start time can stand still for that long.
 const reserveAhead = time.Second
 
-// clock is store time: the server's, but never before what any process gave out
-// earlier. The database has a time that none was given out beyond; a process that
-// starts begins there, since the server's clock may have gone back.
+// clock is store time: the server's time, but never before any time that some process gave out. The database has an
+// upper bound of all times given out. A process that starts begins there, since the server's clock may have gone
+// back.
 type clock struct {
 	mu       sync.Mutex
 	last     time.Time
 	reserved time.Time
 }
 
-// tick makes store time of a reading of the server's. It is later than the one
-// before, by the microsecond that the servers can tell apart.
+// tick turns a reading of the server's time into store time. It is at least a microsecond, the servers' precision,
+// later than the one before. reserve: it is beyond the reservation.
 func (c *clock) tick(server time.Time) (now time.Time, reserve bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +34,7 @@ func (c *clock) tick(server time.Time) (now time.Time, reserve bool) {
 	return now, now.After(c.reserved)
 }
 
-// read is tick with the reservation, if one is due, written by the connection.
+// read is tick. If a reservation is due, it writes it on the connection.
 func (c *clock) read(ctx context.Context, s *Store, conn *pgx.Conn, server time.Time) (time.Time, error) {
 	now, reserve := c.tick(server.Add(s.opts.skew()))
 	if !reserve {
@@ -48,7 +48,7 @@ func (c *clock) read(ctx context.Context, s *Store, conn *pgx.Conn, server time.
 	return now, nil
 }
 
-// covered notes a reservation that is in the database.
+// covered records a reservation that was written to the database.
 func (c *clock) covered(to time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +57,7 @@ func (c *clock) covered(to time.Time) {
 	}
 }
 
-// start begins at what was reserved before.
+// start begins at the reserved time of earlier processes.
 func (c *clock) start(reserved int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

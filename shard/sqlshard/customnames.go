@@ -10,7 +10,7 @@ import (
 
 const allNames = `SELECT name FROM custom_names ORDER BY name`
 
-// customKey is the key of a custom name: its kind, a blank, and the name.
+// customKey is the key of a custom name: its kind, a space, and the name.
 func customKey(n shard.NameRef) string { return string(n.Kind) + " " + n.Name }
 
 func customRef(key string) shard.NameRef {
@@ -18,8 +18,8 @@ func customRef(key string) shard.NameRef {
 	return shard.NameRef{Kind: shard.NameKind(kind), Name: name}
 }
 
-// customRows writes names. One that is made is inserted plainly: when another replica was faster, the transaction runs
-// again.
+// customRows writes names. New ones are inserted without ON CONFLICT: if another replica was faster, the transaction
+// runs again.
 func (w *writes) customRows(list []*shard.CustomName) {
 	var made, gone []string
 	for _, n := range list {

@@ -32,19 +32,19 @@ SELECT unnest($1::text[]), unnest($2::text[]) ON CONFLICT (name, decision_key) D
 WHERE decision_key > $1::text AND decision_key < $2::text ORDER BY decision_key LIMIT $3::int8`
 )
 
-// named is what decision_names has of a term. Different terms may share one: who reads checks.
+// named is the name of a term in decision_names. Different terms may have the same name, so readers check the terms.
 func named(term string) string {
 	sum := sha256.Sum256([]byte(term))
 	return hex.EncodeToString(sum[:8])
 }
 
-// PutDecisions writes all of them in one transaction. One that another process writes
-// at the same time is replaced by either.
+// PutDecisions writes all decisions in one transaction. Of decisions with the same ID that processes write at the
+// same time, one remains.
 func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 	if err := shard.CheckDecisions(ds); err != nil {
 		return err
 	}
-	// Of doubles the last one counts.
+	// Of several with the same ID the last one counts.
 	last := make(map[string]*shard.Decision, len(ds))
 	for i := range ds {
 		last[ds[i].ID] = &ds[i]
@@ -78,7 +78,7 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 	})
 }
 
-// once runs a transaction that may be run again after it was done.
+// once runs a transaction that may run again after its commit.
 func (s *Store) once(ctx context.Context, do func(ctx context.Context, c *pgx.Conn) error) error {
 	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, s.server.begin(s.opts.Isolation))
@@ -117,7 +117,7 @@ func unname(ctx context.Context, c *pgx.Conn, ds []storedDecision) error {
 	return eachName(ctx, c, deleteNames, column(ds, func(d storedDecision) *shard.Decision { return d.Decision }))
 }
 
-// storedDecision is a decision without its body, and the bytes of that as they are stored.
+// storedDecision is a decision without its body, and the size of the stored body.
 type storedDecision struct {
 	*shard.Decision
 	bytes int64
@@ -145,13 +145,13 @@ func scanDecisions(rows pgx.Rows) (list []storedDecision, err error) {
 	return list, err
 }
 
-// TrimDecisions drops the oldest ones in steps.
+// TrimDecisions drops the oldest decisions in steps.
 func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) error {
 	return s.steps(ctx, func(ctx context.Context, c *pgx.Conn) (int, error) { return s.trimDecisions(ctx, c, before, keep) })
 }
 
-// trimDecisions drops at most trimStep decisions: those over, by number or by bytes,
-// and those older than a time. It gives how many.
+// trimDecisions drops at most trimStep decisions: those beyond the bounds on number and bytes, and those older than
+// before. It gives their number.
 func (s *Store) trimDecisions(ctx context.Context, c *pgx.Conn, before time.Time, keep int) (n int, err error) {
 	var left, bytes int64
 	if err := c.QueryRow(ctx, countDecisions).Scan(&left, &bytes); err != nil {

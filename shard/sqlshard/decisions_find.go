@@ -14,7 +14,7 @@ import (
 const defaultDecisions = 100
 
 const (
-	// The newest of one slot: all, or those with a term.
+	// The newest decisions of one slot: all, or those with a term.
 	newestDecisions = `SELECT ` + decisionColumns + ` FROM decisions
 WHERE decision_key >= $1::text AND decision_key < $2::text
 ORDER BY decision_key DESC LIMIT $3::int8`
@@ -25,11 +25,11 @@ ORDER BY decision_key DESC LIMIT $3::int8`
 	readBodies = `SELECT decision_key, body FROM decisions WHERE decision_key = ANY($1::text[])`
 )
 
-// decisionStep is how many decisions of each slot are looked at in one trip.
+// decisionStep is how many decisions of each slot one trip reads.
 const decisionStep = 64
 
-// FindDecisions goes from the newest decision to the oldest, slots beside each other,
-// by the query's first term or through all of them.
+// FindDecisions goes from the newest decision to the oldest in all slots at once, by the query's first term, or
+// through all decisions.
 func (s *Store) FindDecisions(ctx context.Context, q shard.DecisionQuery) (page shard.DecisionPage, err error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultDecisions
@@ -78,8 +78,7 @@ func (f *decisionSearch) run(ctx context.Context) error {
 	}
 }
 
-// step reads the next decisions before an ID; last is the ID before which to go on,
-// "" when there are none.
+// step reads the next decisions before an ID. last is the ID before which to continue, "" if there are no more.
 func (f *decisionSearch) step(ctx context.Context, before string) (found []storedDecision, last string, err error) {
 	name := ""
 	if len(f.query.Terms) > 0 {
@@ -98,8 +97,7 @@ func (f *decisionSearch) step(ctx context.Context, before string) (found []store
 			b.Queue(newestNamed, low, high, decisionStep, name)
 		}
 	}
-	// A slot that gave all it was asked for may have more: nothing below what it gave
-	// last can be taken yet.
+	// A slot that gave a full step may have more. So nothing below its last one can be used yet.
 	var floor string
 	var keys []string
 	err = eachAnswer(f.conn.SendBatch(ctx, b), slots, func(rows pgx.Rows) error {
@@ -132,7 +130,7 @@ func (f *decisionSearch) step(ctx context.Context, before string) (found []store
 	return found, floor, err
 }
 
-// addMatching adds those that match, with their bodies, until the page is full.
+// addMatching adds the decisions that match, with their bodies, until the page is full.
 func (f *decisionSearch) addMatching(ctx context.Context, found []storedDecision) (full bool, err error) {
 	found = slices.DeleteFunc(found, func(d storedDecision) bool { return !f.query.Matches(d.Decision) })
 	for len(found) > 0 {

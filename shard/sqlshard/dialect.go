@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// server is what a database runs on. All differences between the two are here.
+// server is the kind of database server. All differences between the two are here.
 type server int
 
 const (
@@ -39,7 +39,7 @@ func detect(ctx context.Context, c *pgx.Conn) (server, string, error) {
 	return postgres, version, nil
 }
 
-// mustBe fails for a server that is not what a URL's scheme demands, if it does.
+// mustBe fails if a URL's scheme demands another server.
 func (s server) mustBe(demanded *server, version string) error {
 	if demanded != nil && *demanded != s {
 		return fmt.Errorf("its URL says %v, and the server is %s", *demanded, version)
@@ -47,9 +47,8 @@ func (s server) mustBe(demanded *server, version string) error {
 	return nil
 }
 
-// keyType is the type of text that sorts by its bytes. PostgreSQL sorts by the
-// database's locale by default; CockroachDB's plain strings always sort so, and of
-// the 20.2 line it has no COLLATE "C".
+// keyType is the type of text that sorts by its bytes. PostgreSQL sorts by the database's locale by default.
+// CockroachDB's plain strings always sort by bytes, and its 20.2 line has no COLLATE "C".
 func (s server) keyType() string {
 	if s == cockroach {
 		return "text"
@@ -57,11 +56,11 @@ func (s server) keyType() string {
 	return `text COLLATE "C"`
 }
 
-// needsGuards reports whether rows stand for the claims of a consumer and of a group
-// (ADR 10). CockroachDB itself sees a claim that was added to what a transaction read.
+// needsGuards reports whether rows guard the claims of a consumer and of a group (ADR 10). CockroachDB itself detects
+// a claim that was added to what a transaction read.
 func (s server) needsGuards() bool { return s == postgres }
 
-// readLane is how a transaction reads its lane.
+// readLane is the statement by which a transaction reads its lane.
 func (s server) readLane() string {
 	if s == cockroach {
 		return readLane
@@ -69,17 +68,16 @@ func (s server) readLane() string {
 	return lockLane
 }
 
-// hints are what statements say to CockroachDB alone: by which index to find rows. While a
-// table fills, its statistics are old or none, and for 62 consumers CockroachDB reads all
-// claims instead: slow, and in conflict with each claim of another transaction. PostgreSQL
-// has settings of the session for it.
+// hints are index hints in statements, for CockroachDB only. While a table fills, its statistics are old or missing.
+// For 62 consumers CockroachDB then reads all claims: this is slow, and conflicts with every claim of other
+// transactions. PostgreSQL has session settings for this.
 var hints = strings.NewReplacer(
 	"@claims_by_consumer", "", "@claims_by_host", "",
 	"@ended_claims_by_consumer", "", "@ended_claims_by_host", "",
 	"INNER LOOKUP JOIN", "JOIN",
 )
 
-// hinted gives a statement as the server reads it.
+// hinted gives a statement in the server's syntax.
 func (s server) hinted(sql string) string {
 	if s == cockroach {
 		return sql
@@ -87,7 +85,7 @@ func (s server) hinted(sql string) string {
 	return hints.Replace(sql)
 }
 
-// putHostUsages writes over rows that are locked.
+// putHostUsages overwrites rows that are locked.
 func (s server) putHostUsages() string {
 	if s == cockroach {
 		return upsertHostUsages
@@ -95,8 +93,8 @@ func (s server) putHostUsages() string {
 	return putHostUsages
 }
 
-// begin starts a transaction that locks what it depends on. CockroachDB always
-// checks serializability; newer ones have weaker levels, so the level is named.
+// begin starts a transaction that locks what it depends on. CockroachDB checks serializability by default; newer
+// versions have weaker levels, so the level is named.
 func (s server) begin(isolation string) string {
 	if s == cockroach {
 		return "BEGIN ISOLATION LEVEL SERIALIZABLE"
@@ -112,13 +110,13 @@ func (s server) beginSnapshot() string {
 	return "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 }
 
-// session runs on each new connection. statement_timeout is a number of
-// milliseconds: CockroachDB has it without units too.
+// session runs on each new connection. statement_timeout is in milliseconds: CockroachDB accepts it without a unit
+// too.
 //
-// PostgreSQL keeps the plan of a prepared statement: made while a table is small, it
-// would read the whole of it for ever. Every statement here finds its rows by an index,
-// so other plans are off; their costs then must not start its compiler. By default it
-// would plan statements for short lists each time, as short lists appear cheap.
+// PostgreSQL keeps the plan of a prepared statement: a plan made while a table is small would read the whole table
+// for ever. Every statement here finds its rows by an index, so other plans are switched off. Their inflated costs
+// must then not start its JIT compiler. By default it would plan statements with short lists each time, because short
+// lists look cheap.
 func (s server) session(o Options) string {
 	set := fmt.Sprintf("SET statement_timeout = %d", o.StatementTimeout.Milliseconds())
 	if s == postgres {
@@ -127,21 +125,19 @@ func (s server) session(o Options) string {
 	return set
 }
 
-// idleLimit says how long a session may stand still in a transaction before the server ends
-// it; 0 for ever. Both servers keep the locks of a client that stands still:
-// CockroachDB's heartbeats are its node's. CockroachDB has the setting since 20.2; one
-// that does not refuses it.
+// idleLimit bounds how long a session may be idle in a transaction before the server ends it; 0 for no bound.
+// Otherwise both servers keep the locks of an idle client: CockroachDB's heartbeats come from its node. CockroachDB
+// has the setting since 20.2; older ones refuse it.
 func idleLimit(d time.Duration) string {
 	return fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", d.Milliseconds())
 }
 
-// mayRefuseIdle: PostgreSQL has had the setting since 9.6.
+// mayRefuseIdle reports whether the server may lack the setting; PostgreSQL has it since 9.6.
 func (s server) mayRefuseIdle() bool { return s == cockroach }
 
-// filters readies a transaction to look for hosts; "" for nothing to say. What
-// session says is right for a filter that goes from host to host. One that reads whole
-// tables must be let, and must be kept from going on host by host: its conditions
-// depend on each other, so PostgreSQL takes far too few hosts for left after each.
+// filters gives the settings for a transaction that searches hosts; "" for none. The settings of session suit a
+// filter that goes from host to host. One that reads whole tables must be allowed to, and must not go host by host.
+// PostgreSQL underestimates the hosts left after each condition, because the conditions depend on each other.
 func (s server) filters(whole bool) string {
 	if s == cockroach {
 		return ""
@@ -153,12 +149,10 @@ func (s server) filters(whole bool) string {
 	return set
 }
 
-// ddlInTransaction: CockroachDB's schema changes run as jobs after the commit, and
-// can fail there.
+// ddlInTransaction: CockroachDB's schema changes run as jobs after the commit, and can fail there.
 func (s server) ddlInTransaction() bool { return s == postgres }
 
-// checkName fails for a database's name of which PostgreSQL would drop the end: two cells
-// could come to share a database.
+// checkName fails for a database name that PostgreSQL would truncate: two cells could then share a database.
 func (s server) checkName(name string) error {
 	if most := 63; s == postgres && len(name) > most {
 		return fmt.Errorf("the name of database %s has %d bytes, and PostgreSQL's have %d at most", name, len(name), most)
@@ -166,8 +160,8 @@ func (s server) checkName(name string) error {
 	return nil
 }
 
-// createDatabase makes a database. PostgreSQL copies template1 by default, which
-// somebody may be connected to.
+// createDatabase makes a database. PostgreSQL copies template1 by default, which fails while someone is connected to
+// it.
 func (s server) createDatabase(name string) string {
 	quoted := pgx.Identifier{name}.Sanitize()
 	if s == cockroach {
@@ -176,7 +170,7 @@ func (s server) createDatabase(name string) string {
 	return "CREATE DATABASE " + quoted + " TEMPLATE template0 ENCODING 'UTF8'"
 }
 
-// system is a database that is always there.
+// system is a database that always exists.
 func (s server) system() string {
 	if s == cockroach {
 		return "defaultdb"

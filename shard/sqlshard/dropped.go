@@ -13,25 +13,24 @@ import (
 	"cellgate/shard"
 )
 
-// Lanes whose replica lives on in a newer one, and whose entries are trimmed, are
-// dropped: every reading of the journal reads the rows of all lanes.
+// Lanes whose replica has a newer incarnation, and whose entries are trimmed, are dropped, because every read of the
+// journal reads the rows of all lanes.
 //
-// The journal tells of it, in a lane without a name: an entry a lane, which is trimmed
-// like others. A cursor that is at its end knows of all. One that is not goes on when it
-// had all of the lanes that were dropped since, and is Gone when it missed some: it
-// names too little of them, or nothing.
+// A lane without a name records this in the journal, with one entry for each dropped lane; its entries are trimmed
+// like others. A cursor at its end has seen all drops. Any other cursor goes on if it was at the end of each lane
+// dropped since. If it missed entries of one, it is Gone.
 
-// drops is the lane that tells of dropped lanes.
+// drops is the lane that records dropped lanes.
 var drops = shard.LaneID{}
 
-// droppedLane is an entry of it: a lane and its last entry.
+// droppedLane is an entry of drops: a lane and its last entry.
 type droppedLane struct {
 	Replica     string `json:"replica"`
 	Incarnation uint64 `json:"incarnation"`
 	Last        uint64 `json:"last"`
 }
 
-// splitDrops takes the entries that tell of dropped lanes from the others.
+// splitDrops separates the entries of drops from the others.
 func splitDrops(found []packedEntry) (dropped, others []packedEntry) {
 	for _, e := range found {
 		if e.lane == drops {
@@ -43,8 +42,7 @@ func splitDrops(found []packedEntry) (dropped, others []packedEntry) {
 	return dropped, others
 }
 
-// afterDrops moves a cursor over the lanes that were dropped since: it names them no
-// more.
+// afterDrops moves a cursor past the lanes that were dropped since, and removes them from it.
 func afterDrops(dropped []packedEntry, from shard.Cursor) (shard.Cursor, error) {
 	at := shard.Cursor{}
 	maps.Copy(at, from)
@@ -64,7 +62,7 @@ func afterDrops(dropped []packedEntry, from shard.Cursor) (shard.Cursor, error) 
 }
 
 const (
-	// The newest incarnation of a replica stays: the next one counts on from it.
+	// The newest incarnation of a replica stays: the next one counts from it.
 	deadLanes = `SELECT replica, incarnation, floor FROM lanes
 WHERE fenced AND opened_at < $1::int8 AND replica <> ''
 AND NOT EXISTS (SELECT 1 FROM journal WHERE journal.replica = lanes.replica AND journal.incarnation = lanes.incarnation)
@@ -78,8 +76,8 @@ ON CONFLICT (replica, incarnation) DO NOTHING`
 SELECT '', 0, unnest($1::int8[]), $2::int8, unnest($3::bytea[])`
 )
 
-// dropLanes drops a step of lanes that began before a time, and tells of it. Who drops
-// lanes at the same time waits at the row of the lane that tells.
+// dropLanes drops lanes that began before a time, a step of them, and records that in drops. Concurrent calls wait
+// for each other at the row of drops.
 func dropLanes(ctx context.Context, c *pgx.Conn, before, now time.Time) (int, error) {
 	dead, err := deadLanesOf(ctx, c, before)
 	if err != nil || len(dead) == 0 {

@@ -47,13 +47,13 @@ const (
 	nodeConnectionFailure = "58C01"
 )
 
-// trouble is what an error of the server or of the way to it means.
+// trouble classifies errors of the server and of the connection.
 type trouble int
 
 const (
-	// broken: nothing is known to help. It is shown, and not tried again.
+	// broken: no remedy is known. The error is shown, and the transaction is not tried again.
 	broken trouble = iota
-	// race: another transaction was faster; the same one again sees what it did.
+	// race: another transaction was faster. If this one runs again, it sees the other's result.
 	race
 	// lost: the connection, or the server behind it, is gone or not ready.
 	lost
@@ -71,8 +71,8 @@ func state(err error) string {
 	return ""
 }
 
-// meaning tells errors of statements and connections apart. It does not tell
-// whether a commit was done: see commitFailed.
+// meaning classifies errors of statements and connections. It does not say whether a commit was done: see
+// commitRefused.
 func meaning(err error) trouble {
 	if why := restart(""); errors.As(err, &why) {
 		return race
@@ -86,23 +86,22 @@ func meaning(err error) trouble {
 	case adminShutdown, crashShutdown, cannotConnectNow, idleInTransaction:
 		return lost
 	case rangeUnavailable, nodeConnectionFailure:
-		return lost // CockroachDB's nodes do not reach each other: another connection may be to one that does
+		return lost // CockroachDB's nodes do not reach each other; a new connection may reach one that works
 	case readOnlyTransaction:
-		return lost // its server was a standby when it was made, or is one: another may not be
+		return lost // the server is, or was, a standby; another one may not be
 	case queryCanceled:
 		return slow
 	case tooManyConnections:
 		return full
 	}
 	if code[:2] == connectionClass || code == unnamedInternal && strings.Contains(err.Error(), "i/o timeout") {
-		// CockroachDB says so when it ends a connection that stood still in a transaction.
+		// CockroachDB reports this when it ends a connection that was idle in a transaction.
 		return lost
 	}
 	return broken
 }
 
-// settingRefused reports whether a server answered that it does not have a setting, or not
-// such a value of it.
+// settingRefused reports whether the server does not know a setting, or not this value.
 func settingRefused(err error) bool {
 	switch state(err) {
 	case undefinedObject, invalidParameter, notSupported:
@@ -111,29 +110,27 @@ func settingRefused(err error) bool {
 	return false
 }
 
-// commitRefused reports whether the server answered that a commit was not done. Any
-// other error of a commit leaves that open.
+// commitRefused reports whether the server's error means that a commit was not done. Any other error of a commit
+// leaves that open.
 func commitRefused(err error) bool {
 	code := state(err)
 	return code != "" && code != completionUnknown && (code[:2] == transactionClass || code[:2] == integrityClass)
 }
 
-// restart says why a transaction has to run again.
+// restart is the reason why a transaction must run again.
 type restart string
 
 func (r restart) Error() string { return string(r) }
 
-// retryable has an error repeated by crdb.ExecuteCtx, which knows what to repeat by
-// its SQLSTATE.
+// retryable makes crdb.ExecuteCtx repeat a transaction; it decides by the SQLSTATE.
 type retryable struct{ error }
 
 func (retryable) SQLState() string { return serializationFailure }
 
 func (r retryable) Unwrap() error { return r.error }
 
-// applyError gives what callers of Apply see of an error. A statement that the server ended
-// waited, as far as anybody can tell, for rows that other transactions hold: Load and Tail
-// wait for none, so that they tell a server that does not answer.
+// applyError gives the error for callers of Apply. If the server ended a slow statement, it presumably waited for
+// rows that other transactions lock. Load and Tail wait for no locks, so they detect a server that does not answer.
 func (s *Store) applyError(ctx context.Context, err error) error {
 	if e := s.typed(ctx, err); meaning(err) != slow || fault.KindOf(e) != fault.CellUnavailable || s.isClosed() {
 		return e
@@ -141,8 +138,7 @@ func (s *Store) applyError(ctx context.Context, err error) error {
 	return fault.Wrap(fault.Contended, err, "other transactions held rows that the batch wants in the shard of cell %s for more than %v", s.opts.Cell, s.opts.StatementTimeout)
 }
 
-// typed gives what callers see of an error: a *fault.Error, or the end of their
-// context. Nothing was written.
+// typed gives the error for callers: a *fault.Error, or the end of their context. Nothing was written.
 func (s *Store) typed(ctx context.Context, err error) error {
 	var known *fault.Error
 	var many *crdb.MaxRetriesExceededError
@@ -174,7 +170,7 @@ func (s *Store) typed(ctx context.Context, err error) error {
 	return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s failed", s.opts.Cell)
 }
 
-// outcomeUnknown is the error when it is not known whether a commit was done.
+// outcomeUnknown is the error if it is not known whether a commit was done.
 func (s *Store) outcomeUnknown(cause error) error {
 	var known *fault.Error
 	if errors.As(cause, &known) && known.Kind == fault.OutcomeUnknown {
@@ -183,7 +179,7 @@ func (s *Store) outcomeUnknown(cause error) error {
 	return fault.Wrap(fault.OutcomeUnknown, cause, "the database of cell %s did not say whether it committed", s.opts.Cell)
 }
 
-// poolEmpty says that every connection of ours is in use.
+// poolEmpty is the error if all connections of the pool are in use.
 func (s *Store) poolEmpty(cause error) error {
 	s.count.full.Add(1)
 	e := fault.Wrap(fault.Overloaded, cause, "all %d connections to the database of cell %s were in use for %v", s.pool.Config().MaxConns, s.opts.Cell, s.opts.AcquireTimeout)
@@ -191,7 +187,7 @@ func (s *Store) poolEmpty(cause error) error {
 	return e
 }
 
-// damaged says that rows are not as this program writes them.
+// damaged is the error for rows that this program does not write like that.
 func damaged(format string, args ...any) error {
 	return fault.New(fault.Internal, "%s", fmt.Sprintf(format, args...))
 }

@@ -11,8 +11,7 @@ import (
 	"cellgate/shard"
 )
 
-// fenced says what ended a lane. newest is its replica's newest incarnation; 0 when that is not
-// known.
+// fenced is the error of a fenced lane. newest is its replica's newest incarnation; 0 if it is not known.
 func (s *Store) fenced(id shard.LaneID, newest uint64) error {
 	if newest > id.Incarnation {
 		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "replica %s has begun incarnation %d, which ended incarnation %d in cell %s", id.Replica, newest, id.Incarnation, s.opts.Cell)
@@ -20,7 +19,7 @@ func (s *Store) fenced(id shard.LaneID, newest uint64) error {
 	return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "incarnation %d of replica %s in cell %s was ended", id.Incarnation, id.Replica, s.opts.Cell)
 }
 
-// stands fails when the lane that this store opened last was fenced.
+// stands fails if the lane that this store opened last was fenced.
 func (s *Store) stands(lanes []laneRow) error {
 	own := s.own.Load()
 	if own == nil || !slices.ContainsFunc(lanes, func(l laneRow) bool { return l.id == *own && l.fenced }) {
@@ -35,7 +34,7 @@ func (s *Store) stands(lanes []laneRow) error {
 	return s.fenced(*own, newest)
 }
 
-// retry is the store's. If the lane was fenced, it finds out by what.
+// retry is the store's retry. If the lane was fenced, it reads which incarnation did so.
 func (l *lane) retry(ctx context.Context, once func(ctx context.Context) error) error {
 	s := l.store
 	return s.retry(ctx, func(ctx context.Context) error {

@@ -13,14 +13,14 @@ import (
 
 const defaultPage = 1000
 
-// Live claims, and those that ended.
+// Live and ended claims.
 const (
 	findByKey       = `SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])`
 	endedByKey      = `SELECT c.body FROM ended_claims c WHERE c.claim_key = ANY($1::text[])`
 	endedByConsumer = `SELECT c.body FROM ended_claims@ended_claims_by_consumer c WHERE c.consumer_uuid = ANY($1::text[])`
 	endedByHost     = `SELECT c.body FROM ended_claims@ended_claims_by_host c WHERE c.host_uuid = ANY($1::text[])`
 
-	// findKeys and endedKeys read one slot, in order.
+	// findKeys and endedKeys read one slot in order.
 	findKeys = `SELECT claim_key FROM claims
 WHERE claim_key > $1::text AND claim_key < $2::text AND ($3::text = '' OR project_id = $3::text)
 ORDER BY claim_key LIMIT $4::int8`
@@ -34,8 +34,7 @@ const (
 WHERE slot = $1::text AND expires_at > 0 AND expires_at <= $2::int8 ORDER BY expires_at, claim_key LIMIT $3::int8`
 )
 
-// FindClaims reads claims by what the query names: claims, consumers or a host.
-// Without any it goes through all slots at once.
+// FindClaims reads claims by the query's claims, consumers or host. If it has none, it reads all slots at once.
 func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (page shard.ClaimPage, err error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultPage
@@ -81,11 +80,10 @@ func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (page shard.
 	return page, err
 }
 
-// keepableOf gives those of a list that can be in a database.
+// keepableOf gives the names that a database can have.
 func keepableOf(list []string) []string { return slices.DeleteFunc(slices.Clone(list), unkeepable) }
 
-// pageOfKeys gives the keys of a page and one more, if there is one, from the heads
-// of all slots.
+// pageOfKeys gives the keys of a page, and one more if there is one, from the first keys of all slots.
 func pageOfKeys(ctx context.Context, c *pgx.Conn, q shard.ClaimQuery) ([]string, error) {
 	b := &pgx.Batch{}
 	for slot := range slots {
@@ -105,7 +103,7 @@ func pageOfKeys(ctx context.Context, c *pgx.Conn, q shard.ClaimQuery) ([]string,
 	return keys[:min(q.Limit+1, len(keys))], err
 }
 
-// eachAnswer reads n answers of a batch.
+// eachAnswer reads n results of a batch.
 func eachAnswer(r pgx.BatchResults, n int, scan func(pgx.Rows) error) (err error) {
 	defer func() {
 		if cerr := r.Close(); err == nil {
@@ -124,7 +122,7 @@ func eachAnswer(r pgx.BatchResults, n int, scan func(pgx.Rows) error) (err error
 	return nil
 }
 
-// Due reads the heads of all slots.
+// Due reads the first leases of all slots.
 func (s *Store) Due(ctx context.Context, limit int) ([]shard.ClaimRef, error) {
 	now, err := s.Now(ctx)
 	if err != nil {

@@ -13,14 +13,13 @@ var _ shard.HostFinder = (*Store)(nil)
 
 const countHosts = `SELECT count(*) FROM hosts`
 
-// FindHosts asks the database. A query for all hosts reads the tables whole, once
-// each; one with a limit goes from host to host and ends when it has enough, but for one
-// that wants rows: a cell that is nearly full would have it go to all, which takes
-// longer than reading whole tables.
+// FindHosts searches in the database. A query for all hosts reads each table whole, once. A query with a limit goes
+// from host to host and ends when it has enough. A query that also wants rows reads whole tables: in a nearly full
+// cell it would go through all hosts one by one, which takes longer.
 func (s *Store) FindHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {
 	var m shard.HostMatches
 	err := s.snapshot(ctx, func(ctx context.Context, c *pgx.Conn) error {
-		m = shard.HostMatches{} // of a try that failed
+		m = shard.HostMatches{} // drop the result of a failed try
 		if err := c.QueryRow(ctx, countHosts).Scan(&m.Hosts); err != nil {
 			return err
 		}
@@ -59,7 +58,7 @@ func (s *Store) FindHosts(ctx context.Context, q shard.HostQuery) (shard.HostMat
 	return m, nil
 }
 
-// firstFrom gives the first hosts of a list of all, from one on and then those before it.
+// firstFrom gives the first hosts of a sorted list, from one on, and then those before it.
 func firstFrom(all []string, from string, limit int) (first []string, more bool) {
 	at, _ := slices.BinarySearch(all, from)
 	first = slices.Concat(all[at:], all[:at])
@@ -69,8 +68,8 @@ func firstFrom(all []string, from string, limit int) (first []string, more bool)
 	return first, false
 }
 
-// filtersOf are the statements of a query: from where it begins to the end, and from
-// the beginning to there. None when no host can be what is asked for.
+// filtersOf are the statements of a query: from From to the end, and from the beginning to From. None if no host can
+// match.
 func filtersOf(q *shard.HostQuery) []*hostFilter {
 	switch {
 	case nothingHas(q):
@@ -89,8 +88,7 @@ func filterFrom(q *shard.HostQuery, side string) *hostFilter {
 	return f
 }
 
-// filter runs one statement and adds what it finds, up to a limit. It reports whether
-// there is more.
+// filter runs one statement and adds the hosts found, up to a limit. It reports whether there are more.
 func (s *Store) filter(ctx context.Context, c *pgx.Conn, f *hostFilter, limit int, m *shard.HostMatches) (more bool, err error) {
 	sql := f.sql()
 	if limit > 0 {
@@ -107,7 +105,7 @@ func (s *Store) filter(ctx context.Context, c *pgx.Conn, f *hostFilter, limit in
 	return more, nil
 }
 
-// rowsOf reads all there is of hosts.
+// rowsOf reads all rows of hosts.
 func (s *Store) rowsOf(ctx context.Context, c *pgx.Conn, uuids []string) ([]shard.Change, error) {
 	if len(uuids) == 0 {
 		return nil, nil
@@ -148,7 +146,7 @@ func (s *Store) rowsOf(ctx context.Context, c *pgx.Conn, uuids []string) ([]shar
 	})
 }
 
-// nothingHas reports whether a query asks for a name that no row can have.
+// nothingHas reports whether a query requires a name that no row can have.
 func nothingHas(q *shard.HostQuery) bool {
 	for _, list := range [][]string{q.Required, q.Somewhere, {q.ServiceHost, q.NodeName}} {
 		for _, name := range list {

@@ -8,9 +8,9 @@ import (
 	"cellgate/shard"
 )
 
-// hostFilter is a HostQuery as one statement: what it asks for is parameters, and how
-// many of each there are makes its text, so that it is prepared once for requests of
-// one form. All conditions are on a host's own row and that of what is used of it.
+// hostFilter is a HostQuery as one statement. Values are parameters, and the text depends only on their number, so
+// the statement is prepared once for requests of one form. All conditions are on a host's rows in hosts and
+// host_usages.
 type hostFilter struct {
 	wheres strings.Builder
 	args   []any
@@ -34,7 +34,7 @@ func (f *hostFilter) param(v any, as string) string {
 func (f *hostFilter) text(s string) string  { return f.param(s, "text") }
 func (f *hostFilter) number(n int64) string { return f.param(n, "int8") }
 
-// list leaves out what no row can have.
+// list leaves out names that no row can have.
 func (f *hostFilter) list(names []string) string {
 	return f.param(slices.DeleteFunc(slices.Clone(names), unkeepable), "text[]")
 }
@@ -73,7 +73,7 @@ func filterOf(q *shard.HostQuery) *hostFilter {
 	return f
 }
 
-// resource asks for an amount, as shard.Inventory has it.
+// resource requires an amount, by the rule of shard.Inventory.
 func (f *hostFilter) resource(a shard.AmountOf) {
 	class, n := f.text(a.ResourceClass), f.number(a.Amount)
 	room := strings.NewReplacer("<class>", class, "<n>", n).Replace(
@@ -86,8 +86,8 @@ AND <n> % (h.inventories -> <class> ->> 3)::int8 = 0`)
 	f.where(room)
 }
 
-// zone asks for one of the host's zones, or for none at all. A name that no row can
-// have is only asked for with Unzoned (nothingHas).
+// zone requires one of the host's zones, or that it has none. A name that no row can have occurs only with Unzoned
+// (nothingHas).
 func (f *hostFilter) zone(q *shard.HostQuery) {
 	const unzoned = `h.zones = '[]'::jsonb`
 	switch {

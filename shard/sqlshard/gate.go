@@ -9,7 +9,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// gateOf gives the gate as the transaction of a connection sees it; nil for none.
+// gateOf gives the gate in the connection's transaction; nil for none.
 func gateOf(ctx context.Context, c *pgx.Conn) (*shard.Gate, error) {
 	gates, err := bodiesOf(ctx, c, "gate", rowcodec.Gate, readGate)
 	if err != nil || len(gates) == 0 {
@@ -18,7 +18,7 @@ func gateOf(ctx context.Context, c *pgx.Conn) (*shard.Gate, error) {
 	return gates[0], nil
 }
 
-// gateRow writes the gate; nil for no change.
+// gateRow writes the gate; a nil body means no change.
 func (w *writes) gateRow(body []byte) {
 	switch {
 	case body == nil:

@@ -8,13 +8,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// idleRefused: this process has warned that a server refuses the limit. A process opens a store
-// for each cell, and would say the same for each.
+// idleRefused: this process has logged that a server refuses the limit. A process opens one store for each cell, and
+// logs it only once.
 var idleRefused atomic.Bool
 
-// tryIdleLimit reports whether the server ends a connection that stands still in a
-// transaction. One that does not have the setting keeps the locks of a process that stands
-// still; the log says so, once a process.
+// tryIdleLimit reports whether the server ends connections that are idle in a transaction. A server without the
+// setting keeps the locks of an idle process; this is logged once for each process.
 func (s *Store) tryIdleLimit(ctx context.Context, c *pgx.Conn) (bool, error) {
 	_, err := c.Exec(ctx, idleLimit(s.opts.IdleTimeout), pgx.QueryExecModeSimpleProtocol)
 	if err == nil || !s.server.mayRefuseIdle() || !settingRefused(err) {
@@ -27,8 +26,8 @@ func (s *Store) tryIdleLimit(ctx context.Context, c *pgx.Conn) (bool, error) {
 	return false, nil
 }
 
-// patiently is snapshot for what may stand still between its statements, as the
-// visitor of a load does. A connection that cannot be made impatient again is closed.
+// patiently is snapshot without the idle limit, for callers that may pause between statements, as the visitor of a
+// Load does. If the limit cannot be restored, the connection is closed.
 func (s *Store) patiently(ctx context.Context, do func(ctx context.Context, c *pgx.Conn) error) error {
 	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		if !s.boundsIdle {

@@ -15,7 +15,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// laneRow is a lane: its entries up to floor are trimmed.
+// laneRow is a lane whose entries up to floor are trimmed.
 type laneRow struct {
 	id     shard.LaneID
 	floor  uint64
@@ -38,7 +38,7 @@ func lanesOf(ctx context.Context, c *pgx.Conn) ([]laneRow, error) {
 	return all, err
 }
 
-// positions are the last entries of lanes.
+// positions gives the last entries of lanes.
 func positions(ctx context.Context, c *pgx.Conn, lanes []laneRow) (shard.Cursor, error) {
 	b := &pgx.Batch{}
 	for _, l := range lanes {
@@ -58,9 +58,9 @@ func positions(ctx context.Context, c *pgx.Conn, lanes []laneRow) (shard.Cursor,
 	return at, err
 }
 
-// Tail reads the lanes, and the entries of each after the cursor. It gives entries of all
-// lanes by their time, so that no lane waits for another's backlog. It fails when the lane that
-// this store opened last was fenced: a caller that only reads would not notice.
+// Tail reads the lanes, and the entries of each after the cursor. It gives the entries of all lanes by their time, so
+// that no lane waits for another's backlog. It fails if the lane that this store opened last was fenced: a caller
+// that only reads would not notice.
 func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries []shard.Entry, at shard.Cursor, err error) {
 	err = s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		lanes, found, err := s.readAfter(ctx, c.Conn(), from, max(0, limit))
@@ -76,7 +76,7 @@ func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries
 				return fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Incarnation)
 			}
 		}
-		// Within a lane times ascend, so the order by time keeps each lane's own.
+		// Within a lane times increase, so sorting by time keeps each lane's order.
 		slices.SortStableFunc(found, func(a, b packedEntry) int { return cmp.Compare(a.at, b.at) })
 		entries, err = unpackEntries(found[:min(limit, len(found))])
 		return err
@@ -94,9 +94,9 @@ func trimmed(id shard.LaneID, seq uint64) error {
 	return fault.New(fault.Gone, "the journal does not have what follows entry %d of lane %s/%d", seq, id.Replica, id.Incarnation)
 }
 
-// readAfter reads the lanes, at most limit entries of each after a cursor, and all that tell of
-// dropped lanes. It is one statement, unless there are lanes that this store does not know yet.
-// The entry at the cursor must be there, unless it was trimmed.
+// readAfter reads the lanes, at most limit entries of each after a cursor, and all entries of drops. It is one
+// statement, unless there are lanes that this store does not know yet. The entry at the cursor must exist, unless it
+// was trimmed.
 func (s *Store) readAfter(ctx context.Context, c *pgx.Conn, from shard.Cursor, limit int) (lanes []laneRow, found []packedEntry, err error) {
 	var asked []shard.LaneID
 	if known := s.lanes.Load(); known != nil {
@@ -126,7 +126,7 @@ func (s *Store) readAfter(ctx context.Context, c *pgx.Conn, from shard.Cursor, l
 	}
 }
 
-// tailOnce reads all lanes, and entries of those that are named, from the one at the cursor on.
+// tailOnce reads all lanes, and the entries of the asked lanes from the one at the cursor on.
 func tailOnce(ctx context.Context, c *pgx.Conn, asked []shard.LaneID, from shard.Cursor, limit int) (lanes []laneRow, entries map[shard.LaneID][]packedEntry, err error) {
 	args := make([]any, 0, tailParameters*len(asked))
 	for _, id := range asked {
@@ -157,7 +157,7 @@ func tailOnce(ctx context.Context, c *pgx.Conn, asked []shard.LaneID, from shard
 	return lanes, entries, err
 }
 
-// follow gives the entries after the cursor's. None may be missing.
+// follow gives the entries after the cursor. It fails if one is missing.
 func (l laneRow) follow(cursor uint64, entries []packedEntry) ([]packedEntry, error) {
 	slices.SortFunc(entries, func(a, b packedEntry) int { return cmp.Compare(a.seq, b.seq) })
 	if len(entries) > 0 && entries[0].seq == cursor {
@@ -173,7 +173,7 @@ func (l laneRow) follow(cursor uint64, entries []packedEntry) ([]packedEntry, er
 	return entries, nil
 }
 
-// packedEntry is a row of the journal.
+// packedEntry is a row of the journal, still encoded.
 type packedEntry struct {
 	lane shard.LaneID
 	seq  uint64
@@ -197,7 +197,7 @@ func unpackEntries(packed []packedEntry) ([]shard.Entry, error) {
 	return entries, nil
 }
 
-// texts reads one column.
+// texts reads a single column.
 func texts(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]string, error) {
 	rows, err := c.Query(ctx, sql, args...)
 	if err != nil {

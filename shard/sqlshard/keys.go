@@ -9,11 +9,11 @@ import (
 	"cellgate/shard"
 )
 
-// slots spread ids that ascend with time, so that writes do not all go to the end of
-// a table. A slot is a digit; changing their number needs a new schema.
+// slots spreads ids that increase with time, so that not all writes go to the end of a table. A slot is one digit. A
+// new number of slots needs a new schema.
 const slots = 8
 
-// keyOf gives the key of an id: its slot and itself.
+// keyOf gives the key of an id: its slot, then the id.
 func keyOf(id string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // does not fail
@@ -38,12 +38,12 @@ func slotOf(key string) string { return key[:1] }
 // slotName is slot n of slots.
 func slotName(n int) string { return string(rune('0' + n)) }
 
-// listText is a list as the text of a column; no entries are "".
+// listText is the column text of a list; "" for an empty one.
 func listText(list []string) string {
 	if len(list) == 0 {
 		return ""
 	}
-	b, _ := json.Marshal(list) // a list of texts does not fail
+	b, _ := json.Marshal(list) // a list of texts always encodes
 	return string(b)
 }
 
@@ -58,9 +58,8 @@ func textList(text string) ([]string, error) {
 	return list, nil
 }
 
-// homes remembers on which host claims were, so that a transaction that names a claim
-// only can lock its host at once. It may be wrong: a transaction checks what it
-// locked. It forgets the older half when it is full.
+// homes remembers the hosts of claims, so that a transaction that only names a claim can lock its host at once. An
+// entry may be wrong: a transaction checks what it locked. When it is full, it forgets the older half.
 type homes struct {
 	mu       sync.Mutex
 	now, old map[string]string

@@ -11,31 +11,30 @@ import (
 	"cellgate/shard"
 )
 
-// lane is one incarnation of one replica.
+// lane is the lane of one incarnation of a replica.
 type lane struct {
 	store *Store
 	id    shard.LaneID
-	// turn is held by the Apply under way, and guards the rest.
+	// turn is held by the running Apply, and guards the remaining fields.
 	turn    chan struct{}
 	entries written
 	// doubt is the entry whose commit has an unknown outcome; 0 for none.
 	doubt uint64
 }
 
-// settleTime is after what time an entry is taken for settled. CockroachDB makes readers of
-// younger ones wait while it tidies up after their commits.
+// settleTime is the age from which an entry counts as settled. CockroachDB makes readers of newer ones wait while it
+// cleans up after their commits.
 const settleTime = time.Second
 
-// written are the entries of a lane that were committed.
+// written tracks the committed entries of a lane.
 type written struct {
 	last uint64
-	// lastAt is when last was committed. old is an entry that is settled; next becomes one
-	// settleTime after nextAt.
+	// lastAt is when last was committed. old is a settled entry; next becomes one settleTime after nextAt.
 	lastAt, nextAt time.Time
 	old, next      uint64
 }
 
-// add notes the next entry.
+// add records the next entry.
 func (w *written) add(seq uint64) {
 	now := time.Now()
 	w.old = w.settled()
@@ -45,8 +44,7 @@ func (w *written) add(seq uint64) {
 	w.last, w.lastAt = seq, now
 }
 
-// settled is an entry that must be in the database, unless that was put back to an earlier
-// state; 0 for none.
+// settled is an entry that must be in the database, unless an earlier state of it was restored; 0 for none.
 func (w *written) settled() uint64 {
 	if time.Since(w.lastAt) >= settleTime {
 		return w.last
@@ -54,8 +52,8 @@ func (w *written) settled() uint64 {
 	return w.old
 }
 
-// OpenLane starts a lane, and fences the earlier incarnations of its replica: what such a
-// one has under way ends first, and what it tries later is refused.
+// OpenLane starts a lane, and fences the earlier incarnations of its replica. Their running transactions end first;
+// later ones are refused.
 func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {
 	if replica == "" {
 		return nil, fault.Invalid("replica", "must not be empty")
@@ -80,10 +78,9 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 	return &lane{store: s, id: id, turn: make(chan struct{}, 1)}, nil
 }
 
-// insertIncarnation writes a lane's row. If the outcome of the commit is unknown, the row of a lane
-// that nobody uses may be left.
+// insertIncarnation writes a lane's row. If the outcome of the commit is unknown, an unused lane may remain.
 func (s *Store) insertIncarnation(ctx context.Context, c *pgx.Conn, replica string) (uint64, error) {
-	// On PostgreSQL what is read after the wait for the lock must be as of after it.
+	// On PostgreSQL, reads after the wait for the lock must see the state after the wait.
 	if _, err := c.Exec(ctx, s.server.begin(readCommitted)); err != nil {
 		return 0, err
 	}
@@ -107,7 +104,7 @@ func (s *Store) insertIncarnation(ctx context.Context, c *pgx.Conn, replica stri
 
 func (l *lane) ID() shard.LaneID { return l.id }
 
-// Apply runs one transaction, as often as it takes.
+// Apply runs one transaction, as often as necessary.
 func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 	s := l.store
 	select {
@@ -130,7 +127,7 @@ func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error)
 	n := s.namesOf(ops)
 	var applied shard.Applied
 	err := l.retry(ctx, func(ctx context.Context) error {
-		// The commit before this try may have been lost, and found not done.
+		// An earlier try may have lost its commit, and found it not done.
 		a, err := l.try(ctx, ops, n)
 		applied = a
 		return err
@@ -144,8 +141,8 @@ func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error)
 	return shard.Applied{}, s.applyError(ctx, err)
 }
 
-// try runs the transaction once. If it is not known whether its commit was done,
-// try finds out; l.doubt says that it could not.
+// try runs the transaction once. If it is not known whether its commit was done, try looks it up. If that fails,
+// l.doubt is set.
 func (l *lane) try(ctx context.Context, ops []shard.Op, n *names) (shard.Applied, error) {
 	applied, unknown, err := l.transact(ctx, ops, n)
 	if !unknown {
@@ -162,8 +159,8 @@ func (l *lane) try(ctx context.Context, ops []shard.Op, n *names) (shard.Applied
 	return shard.Applied{}, restart("a commit was lost with its connection, and not done")
 }
 
-// transact is the transaction. unknown: the commit was sent, and whether it was done
-// is not known; applied is then what it would have been.
+// transact runs the transaction. unknown: the commit was sent, and its outcome is not known; applied is then the
+// result if it was done.
 func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied shard.Applied, unknown bool, err error) {
 	s := l.store
 	c, err := s.acquire(ctx)
@@ -172,7 +169,7 @@ func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied 
 	}
 	defer c.Release()
 	defer func() {
-		// A failed rollback loses nothing: the pool throws the connection away.
+		// A failed rollback loses nothing: the pool discards the connection.
 		_ = s.rollback(c.Conn())
 	}()
 	p, err := l.lockAndRead(ctx, c.Conn(), n)
@@ -214,7 +211,7 @@ func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied 
 	return applied, false, nil
 }
 
-// done notes what a transaction wrote.
+// done caches what a transaction wrote.
 func (l *lane) done(e shard.Entry) {
 	for _, ch := range e.Changes {
 		if ch.Host != nil {
@@ -227,7 +224,7 @@ func (l *lane) done(e shard.Entry) {
 	l.store.homes.note(e.Changes)
 }
 
-// settle finds out what became of the entry in doubt.
+// settle looks up the outcome of the entry in doubt.
 func (l *lane) settle(ctx context.Context) error {
 	if l.doubt == 0 {
 		return nil

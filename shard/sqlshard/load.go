@@ -25,8 +25,7 @@ WHERE c.claim_key > $1::text ORDER BY c.claim_key LIMIT $2::int8`
 	allPins = `SELECT body FROM pins ORDER BY group_uuid`
 )
 
-// Load reads page by page as of one moment. The visitor runs between the pages, with
-// the transaction open.
+// Load reads page by page as of one moment. The visitor runs between pages, while the transaction is open.
 func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (at shard.Cursor, err error) {
 	var refused error
 	begun := false
@@ -65,14 +64,14 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (at sh
 	return at, nil
 }
 
-// loading is a Load under way.
+// loading is a running Load.
 type loading struct {
 	store *Store
 	conn  *pgx.Conn
 	visit func(shard.Change) error
 }
 
-// visitPages visits rows page by page. read gives those after a key, in the order of key.
+// visitPages visits rows page by page. read gives the rows after a key, in the order of key.
 func visitPages[T any](read func(after string) ([]*T, error), key func(*T) string, visit func(*T) error) error {
 	for after := ""; ; {
 		page, err := read(after)
@@ -105,7 +104,7 @@ func (l *loading) usages(ctx context.Context) error {
 		func(u *shard.Usage) string { return u.HostUUID },
 		func(u *shard.Usage) error {
 			if u.Generation == 0 {
-				return nil // no claim was ever made
+				return nil // the host never had a claim
 			}
 			return l.visit(shard.Change{Usage: u})
 		})
@@ -120,7 +119,7 @@ func (l *loading) claims(ctx context.Context) error {
 		func(c *shard.Claim) error { return l.visit(shard.Change{Claim: c}) })
 }
 
-// usagesOf reads usages; Generation 0 is one of a host that never had a claim.
+// usagesOf reads usages. Generation 0 means that the host never had a claim.
 func usagesOf(ctx context.Context, c *pgx.Conn, sql string, args ...any) ([]*shard.Usage, error) {
 	rows, err := c.Query(ctx, sql, args...)
 	if err != nil {

@@ -6,10 +6,9 @@ import (
 	"cellgate/shard"
 )
 
-// unlocked finds what the operations depend on that is not named: the host of a
-// claim that they name, and the group of one that may become live again, and the claims on
-// the host of one that takes NUMA cells or devices then. The
-// transaction runs again with their names, so that it takes its locks in order.
+// unlocked finds rows that the operations depend on, but that are not named: the hosts of named claims, the groups of
+// claims that may become live again, and the claims on the hosts where claims take NUMA cells or devices. The
+// transaction then runs again with these names, so that it takes its locks in order.
 func (s *Store) unlocked(p *picture, n *names) error {
 	var hosts, hostClaims, consumers, groups []string
 	for _, l := range n.landings {
@@ -46,8 +45,8 @@ func (s *Store) unlocked(p *picture, n *names) error {
 	return s.again(n, hosts, hostClaims, consumers, groups)
 }
 
-// strayed finds rows that are about to change and that nothing stands for: the
-// claim that a confirmed one moves may be on a host that is not named.
+// strayed finds changes of rows that no locked row guards: the claim that a confirmed one moves may be on a host that
+// is not named.
 func (s *Store) strayed(p *picture, n *names, changes []shard.Change) error {
 	var hosts []string
 	locked := func(host string) {
@@ -69,7 +68,7 @@ func (s *Store) strayed(p *picture, n *names, changes []shard.Change) error {
 	return s.again(n, hosts, nil, nil, nil)
 }
 
-// again asks for another try, with more names, if there are any.
+// again restarts the transaction if there are more names.
 func (s *Store) again(n *names, hosts, hostClaims, consumers, groups []string) error {
 	if len(hosts)+len(hostClaims)+len(consumers)+len(groups) == 0 || !n.widen(hosts, hostClaims, consumers, groups) {
 		return nil

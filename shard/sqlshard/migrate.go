@@ -19,14 +19,13 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migration is one step of the schema. A step only adds, so that replicas of the
-// release before go on while it is taken. There is no way back: a program that starts
-// refuses a schema that it does not know.
+// migration is one step of the schema. Steps only add, so that replicas of the previous release keep running during a
+// step. There is no way back: a program refuses a schema that it does not know.
 type migration struct {
 	version    int
 	name       string
 	statements []string
-	// sum tells a step that was changed after it was released.
+	// sum detects a step that was changed after its release.
 	sum string
 }
 
@@ -70,26 +69,25 @@ func statements(text string) []string {
 	return all
 }
 
-// Applied is a step that a database has.
+// Applied is a step that a database has taken.
 type Applied struct {
 	Version int
 	Name    string
 	At      time.Time
 }
 
-// Status is where a database's schema is.
+// Status is the state of a database's schema.
 type Status struct {
 	// Server is the version text of the server.
 	Server string
-	// Applied are the steps it has; Pending the names of those it lacks.
+	// Applied are the steps that it has taken; Pending are the names of those that it lacks.
 	Applied []Applied
 	Pending []string
 }
 
-// The table that says which steps a database has. Version 0 is no step: a process that
-// migrates updates it, in a transaction that is rolled back, so that one migrates at a
-// time. CockroachDB forgets a lock of FOR UPDATE alone when a range is split, which
-// creating a table does.
+// The table of the steps that a database has taken. Version 0 is not a step: a migrating process updates this row in
+// a transaction that it rolls back, so that only one migrates at a time. CockroachDB loses a lock by FOR UPDATE when
+// a range is split, which creating a table does.
 const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
   version int8 PRIMARY KEY,
   name text NOT NULL,
@@ -103,8 +101,8 @@ const (
 	readVersions = `SELECT version, name, sum, applied_at FROM schema_version WHERE version > 0 ORDER BY version`
 )
 
-// Migrate brings a database's schema up to date and gives the names of the steps it
-// took. Several processes may at once: one does it, the others wait.
+// Migrate brings a database's schema up to date, and gives the names of the steps taken. Several processes may call
+// it at once: one migrates, the others wait.
 func Migrate(ctx context.Context, opts Options) (done []string, err error) {
 	s, err := bare(ctx, opts)
 	if err != nil {
@@ -114,7 +112,7 @@ func Migrate(ctx context.Context, opts Options) (done []string, err error) {
 	return s.migrate(ctx)
 }
 
-// ReadStatus says where a database's schema is, and changes nothing.
+// ReadStatus reads the state of a database's schema, and changes nothing.
 func ReadStatus(ctx context.Context, opts Options) (st Status, err error) {
 	s, err := bare(ctx, opts)
 	if err != nil {
@@ -131,8 +129,8 @@ func ReadStatus(ctx context.Context, opts Options) (st Status, err error) {
 	return st, err
 }
 
-// Check gives the error that Open would, as far as the way to the server, the schema
-// the role's rights and the cell go, and changes nothing.
+// Check gives the error that Open would give, about the connection, the schema, the role's rights and the cell. It
+// changes nothing.
 func Check(ctx context.Context, opts Options) (err error) {
 	opts.Create = false
 	s, err := bare(ctx, opts)
@@ -157,7 +155,7 @@ func Check(ctx context.Context, opts Options) (err error) {
 	return nil
 }
 
-// bare connects without looking at the schema.
+// bare connects without checking the schema.
 func bare(ctx context.Context, opts Options) (*Store, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -179,8 +177,7 @@ func bare(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// compare tells what a database has and lacks. It fails when the two cannot be of
-// one history.
+// compare gives the steps that a database has and lacks. It fails if they are not of this program's history.
 func (s *Store) compare(ctx context.Context, c *pgx.Conn) (have []Applied, lack []string, err error) {
 	all, err := migrations()
 	if err != nil {
@@ -217,11 +214,10 @@ func (s *Store) compare(ctx context.Context, c *pgx.Conn) (have []Applied, lack 
 	return have, lack, nil
 }
 
-// foreign is the error of a schema that is not of this program's history: trying again
-// does not help.
+// foreign is the error for a schema that is not of this program's history; a retry does not help.
 func foreign(format string, args ...any) error { return final{fmt.Errorf(format, args...)} }
 
-// checkSchema fails when the schema is not this program's.
+// checkSchema fails if the schema is not exactly this program's.
 func (s *Store) checkSchema(ctx context.Context, c *pgx.Conn) error {
 	have, lack, err := s.compare(ctx, c)
 	if err != nil {
@@ -233,8 +229,8 @@ func (s *Store) checkSchema(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// migrate takes the steps that are missing, while it holds the lock that one process
-// at a time has. A step that loses a race, or its connection, is taken again.
+// migrate takes the missing steps, while it holds the migration lock. A step that loses a race, or its connection, is
+// taken again.
 func (s *Store) migrate(ctx context.Context) (done []string, err error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -250,7 +246,7 @@ func (s *Store) migrate(ctx context.Context) (done []string, err error) {
 }
 
 func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
-	// Neither connection is the pool's: these may take as long as they need.
+	// These connections are not from the pool: they may take as long as they need.
 	guard, err := s.alone(ctx, &err)
 	if err != nil {
 		return nil, err
@@ -286,7 +282,7 @@ func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
 	return done, nil
 }
 
-// slowStep is how long a migration waits for something before it says so.
+// slowStep is how long a migration waits before it logs that.
 const slowStep = 2 * time.Second
 
 // logIfSlow logs what is waited for, unless inTime is called within slowStep.
@@ -296,8 +292,7 @@ func (s *Store) logIfSlow(what string) (inTime func() bool) {
 	}).Stop
 }
 
-// connection is one that is not the pool's; close puts its error where the errors
-// of its user go.
+// connection is a connection outside of the pool. close joins its error to err.
 type connection struct {
 	*pgx.Conn
 	err *error
@@ -314,11 +309,11 @@ func (c connection) close() {
 	*c.err = errors.Join(*c.err, c.Close(ctx))
 }
 
-// versionTable makes the table of steps, with the row to lock. On PostgreSQL the
-// makers of one table at the same time may fail each other; then it is there.
+// versionTable makes the table of steps, with the row to lock. On PostgreSQL concurrent creators may make each other
+// fail; then the table exists.
 func (s *Store) versionTable(ctx context.Context) error {
 	return s.retry(ctx, func(ctx context.Context) (err error) {
-		// Not the pool's: who migrates holds the row, however long that takes.
+		// Not from the pool: the migrating process locks the row for as long as it takes.
 		c, err := s.alone(ctx, &err)
 		if err != nil {
 			return err
@@ -336,8 +331,8 @@ func (s *Store) versionTable(ctx context.Context) error {
 	})
 }
 
-// step takes one step and records it: in one transaction where that can be, and
-// else statement by statement, each of which may be there already.
+// step takes one step and records it, in one transaction if the server allows it. Otherwise it runs statement by
+// statement, and each may have been done before.
 func (s *Store) step(ctx context.Context, c *pgx.Conn, m migration) (err error) {
 	if s.server.ddlInTransaction() {
 		if _, err := c.Exec(ctx, s.server.begin(readCommitted)); err != nil {

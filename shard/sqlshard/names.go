@@ -8,22 +8,20 @@ import (
 	"cellgate/shard"
 )
 
-// names are what a transaction locks and reads: the read set of its operations, and
-// what an earlier try found that it has to lock as well. Lists are sorted and have
-// each name once.
+// names are the rows that a transaction locks and reads: the read set of its operations, and the additional rows that
+// earlier tries found. Lists are sorted, without duplicates.
 type names struct {
 	hosts, hostClaims, consumers, groups, pins, namespaces, custom []string
-	// gate: it is read; movesGate: locked, too.
+	// gate: the gate is read; movesGate: it is also locked.
 	gate, movesGate bool
 	// claims are keys.
 	claims []string
-	// guarded are the claims, by id, that can become live again or go to another
-	// host, so that their group and, if they have hardware, the claims on the hosts they
-	// land on must be read.
+	// guarded are the claims, by id, that can become live again or move to another host. So their groups must be read
+	// and, if they have hardware, the claims on the hosts of their landings.
 	guarded map[string]bool
-	// landings are those hosts.
+	// landings are these claims with their hosts.
 	landings []shard.Landing
-	// fill are the consumers whose row is made when it is not there.
+	// fill are the consumers whose row is inserted if it does not exist.
 	fill map[string]bool
 }
 
@@ -68,8 +66,8 @@ func (s *Store) namesOf(ops []shard.Op) *names {
 	return n
 }
 
-// keepable reports whether a text can be in a database. A name that cannot names
-// nothing, and its operation is refused.
+// keepable reports whether a database can store a text. A name that it cannot store matches no row, and its operation
+// is refused.
 func keepable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
 func unkeepable(s string) bool { return !keepable(s) }
@@ -83,7 +81,7 @@ func (n *names) tidy() {
 	}
 }
 
-// widen adds what a try was found to depend on, and reports whether that is more.
+// widen adds names that a try found missing, and reports whether some are new.
 func (n *names) widen(hosts, hostClaims, consumers, groups []string) bool {
 	before := len(n.hosts) + len(n.hostClaims) + len(n.consumers) + len(n.groups)
 	n.hosts = append(n.hosts, hosts...)

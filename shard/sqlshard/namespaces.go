@@ -8,7 +8,7 @@ import (
 	"cellgate/shard"
 )
 
-// pageNamespaces leaves out those that are gone.
+// pageNamespaces leaves out deleted ones.
 const pageNamespaces = `SELECT host_uuid, name, facts, generation FROM host_namespaces
 WHERE (host_uuid, name) > ($1::text, $2::text) AND facts <> '' ORDER BY host_uuid, name LIMIT $3::int8`
 
@@ -31,8 +31,7 @@ func (p *picture) addNamespace(n *shard.Namespace) {
 	of[n.Name] = n
 }
 
-// namespaceRows writes namespaces, which are in order. Who writes them has their host's
-// usage locked.
+// namespaceRows writes namespaces, which must be sorted. The transaction has locked their hosts' usages.
 func (w *writes) namespaceRows(list []*shard.Namespace) {
 	var kept []*shard.Namespace
 	for _, n := range list {

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Open connects to a shard's database, checks that it is this cell's and of this
-// program's schema, and makes what Options say it may. Its errors are for who starts
-// the process: they have no kind. The context bounds the opening only.
+// Open connects to a shard's database, checks that it belongs to this cell and has this program's schema, and creates
+// what Options allow. Its errors are for the operator who starts the process: they have no fault.Kind. The context
+// bounds only Open itself.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -37,7 +37,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// connect asks the server what it is, and makes the pool.
+// connect detects the kind of server, and makes the pool.
 func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *server) error {
 	s.opts.connecting(config.ConnConfig)
 	c, err := connectOnce(ctx, s.opts, config.ConnConfig)
@@ -90,7 +90,7 @@ func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *s
 	return err
 }
 
-// connectOnce makes a connection that is not the pool's.
+// connectOnce makes a connection outside of the pool.
 func connectOnce(ctx context.Context, opts Options, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	one := config.Copy()
 	opts.connecting(one)
@@ -100,8 +100,7 @@ func connectOnce(ctx context.Context, opts Options, config *pgx.ConnConfig) (*pg
 	return pgx.ConnectConfig(ctx, one)
 }
 
-// createDatabase makes the database that a URL names, if it is not there. Another
-// replica may make it at the same time.
+// createDatabase makes the database of a URL, if it does not exist. Another replica may make it at the same time.
 func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config, demanded *server) (err error) {
 	name := config.ConnConfig.Database
 	c, err := connectOnce(ctx, opts, config.ConnConfig)
@@ -119,7 +118,7 @@ func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config, d
 	if err == nil {
 		err = kind.mustBe(demanded, version)
 	}
-	// CockroachDB of the 20.2 line lets in who asks for a database that is not there.
+	// CockroachDB of the 20.2 line accepts a connection to a database that does not exist.
 	if err != nil || kind == postgres && !missing {
 		return err
 	}
@@ -131,13 +130,12 @@ func createDatabase(ctx context.Context, opts Options, config *pgxpool.Config, d
 	case code == duplicateDatabase || code == uniqueViolation:
 		return nil
 	case code == insufficientPrivilege && !missing:
-		return nil // it is most likely there; what is missing shows later
+		return nil // it probably exists; if not, that shows later
 	}
 	return err
 }
 
-// Drop drops the database that a URL names, if it is there. Whoever has stores of it closes
-// them first.
+// Drop drops the database of a URL, if it exists. Callers must close its stores before.
 func Drop(ctx context.Context, opts Options) error {
 	opts, err := opts.complete()
 	if err != nil {
@@ -155,8 +153,8 @@ func Drop(ctx context.Context, opts Options) error {
 	return errors.Join(err, c.Close(ctx))
 }
 
-// connectElsewhere connects to a database that is always there. Which server it is is
-// not known yet: both servers' are tried.
+// connectElsewhere connects to a database that always exists. The kind of server is not known yet, so it tries those
+// of both.
 func connectElsewhere(ctx context.Context, opts Options, config *pgx.ConnConfig) (c *pgx.Conn, err error) {
 	for _, s := range []server{postgres, cockroach} {
 		system := config.Copy()
@@ -168,7 +166,7 @@ func connectElsewhere(ctx context.Context, opts Options, config *pgx.ConnConfig)
 	return c, err
 }
 
-// prepare checks the schema and the identity, and reads what the store keeps.
+// prepare migrates if allowed, checks the schema and the cell, and reads the reserved time.
 func (s *Store) prepare(ctx context.Context) error {
 	if s.opts.Migrate {
 		if _, err := s.migrate(ctx); err != nil {
@@ -195,7 +193,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	return nil
 }
 
-// identify records whose the shard is, or checks it.
+// identify records the cell of a new shard, or checks it.
 func (s *Store) identify(ctx context.Context, c *pgx.Conn) error {
 	if _, err := c.Exec(ctx, nameCell, s.opts.Cell, s.opts.CellUUID); err != nil {
 		return err
@@ -203,7 +201,7 @@ func (s *Store) identify(ctx context.Context, c *pgx.Conn) error {
 	return s.checkCell(ctx, c)
 }
 
-// checkCell fails when the shard is another cell's. One that is nobody's is fine.
+// checkCell fails if the shard belongs to another cell. A shard without a cell passes.
 func (s *Store) checkCell(ctx context.Context, c *pgx.Conn) error {
 	var name, uuid string
 	err := c.QueryRow(ctx, readCell).Scan(&name, &uuid)

@@ -16,52 +16,48 @@ import (
 	"cellgate/shard"
 )
 
-// Options say which shard to open.
+// Options describe the shard to open.
 type Options struct {
-	// Cell and CellUUID are recorded in a new shard and checked in an old one.
+	// Cell and CellUUID are recorded in a new shard, and checked in an existing one.
 	Cell     string
 	CellUUID string
-	// URL is the database's: postgres://user@host:port/name?sslmode=verify-full&
-	// sslrootcert=/path. All of libpq's connection parameters count. The scheme
-	// cockroach says that the server must be CockroachDB; postgres takes either.
+	// URL is the database's: postgres://user@host:port/name?sslmode=verify-full&sslrootcert=/path. All connection
+	// parameters of libpq apply. With the scheme cockroach, the server must be CockroachDB; postgres allows both.
 	URL string
-	// PasswordFile has the password, when it is in neither the URL nor ~/.pgpass. It
-	// is read for each new connection, so it may change.
+	// PasswordFile has the password, if it is neither in the URL nor in ~/.pgpass. It is read for each new
+	// connection, so it may change.
 	PasswordFile string
-	// Create makes the database when it is not there; Migrate brings its tables up
-	// to date. Without Migrate, a database that is behind is not opened.
+	// Create makes the database if it does not exist. Migrate brings its tables up to date; without it, an outdated
+	// database is not opened.
 	Create  bool
 	Migrate bool
-	// MaxConns bounds the connections; 0 means pool_max_conns of the URL, or
-	// defaultConns. An Apply holds one, and so does every reader.
+	// MaxConns bounds the connections; 0 means pool_max_conns of the URL, or defaultConns. Each Apply and each reader
+	// holds one.
 	MaxConns int32
-	// ConnectTimeout bounds the making of a connection, AcquireTimeout the wait for
-	// a free one, StatementTimeout a statement. IdleTimeout is how long the
-	// server keeps the locks of a process that stands still in the middle of a
-	// transaction.
+	// ConnectTimeout bounds making a connection, AcquireTimeout the wait for a free one, StatementTimeout a
+	// statement. IdleTimeout is how long the server keeps the locks of a process that is idle in a transaction.
 	ConnectTimeout   time.Duration
 	AcquireTimeout   time.Duration
 	StatementTimeout time.Duration
 	IdleTimeout      time.Duration
-	// MaxDecisionBytes bounds the bodies of decisions, compressed: TrimDecisions drops
-	// the oldest beyond; 0 for no bound.
+	// MaxDecisionBytes bounds the compressed bodies of decisions: TrimDecisions drops the oldest beyond it; 0 for no
+	// bound.
 	MaxDecisionBytes int64
 	// Isolation is PostgreSQL's level for transactions that write: "read committed"
 	// (the default), "repeatable read" or "serializable". All are correct; see ADR 10.
 	Isolation string
-	// Log takes what happens to connections; nil means slog.Default().
+	// Log receives messages about connections; nil means slog.Default().
 	Log *slog.Logger
 
-	// skew is added to the server's time, by tests.
+	// skew is added to the server's time; for tests.
 	skew func() time.Duration
-	// as has the server taken for another kind than it says, by tests; nil for what it
-	// says.
+	// as overrides the detected kind of server, for tests; nil for the detected one.
 	as *server
-	// dial makes connections, in tests that cut them.
+	// dial makes connections, for tests that cut them.
 	dial pgconn.DialFunc
 }
 
-// readCommitted is what Isolation is unless it says otherwise.
+// readCommitted is the default of Isolation.
 const readCommitted = "read committed"
 
 // Defaults of Options.
@@ -69,12 +65,11 @@ const (
 	defaultConns          = 8
 	defaultConnectTimeout = 5 * time.Second
 	defaultAcquireTimeout = 2 * time.Second
-	// A statement fails before its caller gives up after shard.ApplyLimit.
+	// A statement times out before its caller does, after shard.ApplyLimit.
 	defaultStatementTimeout = shard.ApplyLimit - 2*time.Second
 	defaultIdleTimeout      = 2 * time.Second
-	// connLifetime is how long a connection of the pool is used, and up to a fifth more, unless
-	// the URL has pool_max_conn_lifetime: what it is to then is not what the name leads to
-	// since a failover.
+	// connLifetime, plus up to a fifth, is how long the pool uses a connection, unless the URL has
+	// pool_max_conn_lifetime. After a failover the name may lead to another server than the connection.
 	connLifetime = 5 * time.Minute
 )
 
@@ -106,8 +101,8 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// parseURL reads a shard's URL. The server is what the scheme demands, if it does.
-// The error does not have the password.
+// parseURL parses a shard's URL. demanded is the server that the scheme requires, or nil. The error does not contain
+// the password.
 func parseURL(text string) (config *pgxpool.Config, demanded *server, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	switch {
@@ -139,16 +134,15 @@ func parseURL(text string) (config *pgxpool.Config, demanded *server, err error)
 // cockroachPort is CockroachDB's default port.
 const cockroachPort = 26257
 
-// namesPort reports whether a URL, or the environment, says a port.
+// namesPort reports whether a URL, or the environment, has a port.
 func namesPort(text string) bool {
 	u, err := url.Parse(text)
 	return err != nil || u.Port() != "" || strings.Contains(u.Host, ",") || u.Query().Has("port") || os.Getenv("PGPORT") != ""
 }
 
-// takesWrites fails for a server that is read only: a standby would answer with what was,
-// and of several hosts the primary is looked for. CockroachDB is not asked. It has no
-// standbys, and of the 20.2 line it answers from a table that is there only when the
-// database is, which may have to be made first.
+// takesWrites fails for a read-only server: a standby would give outdated answers. With several hosts, this finds the
+// primary. CockroachDB is not asked. It has no standbys, and its 20.2 line answers from a table of the database,
+// which may not exist yet.
 func takesWrites(ctx context.Context, c *pgconn.PgConn) error {
 	if c.ParameterStatus("crdb_version") != "" {
 		return nil
@@ -156,7 +150,7 @@ func takesWrites(ctx context.Context, c *pgconn.PgConn) error {
 	return pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, c)
 }
 
-// Redacted is a URL without its passwords, for people.
+// Redacted gives a URL without its passwords, for messages.
 func Redacted(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -185,8 +179,7 @@ func (o Options) connecting(config *pgx.ConnConfig) {
 	}
 }
 
-// withSecrets reads what may be replaced while the process runs: the files of TLS that
-// the URL names, and the password's.
+// withSecrets reads the files that may change while the process runs: the URL's TLS files and the password file.
 func (o Options) withSecrets(_ context.Context, config *pgx.ConnConfig) error {
 	now, _, err := parseURL(o.URL)
 	if err != nil {
@@ -204,8 +197,8 @@ func (o Options) withSecrets(_ context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// warnOfPassword says when a password's file is open to every user of the machine. It
-// is no error: where secrets are mounted into a container, that is usual.
+// warnOfPassword logs a password file that every user of the machine can read. It is not an error: for secrets
+// mounted into a container, that is usual.
 func (o Options) warnOfPassword() {
 	if info, err := os.Stat(o.PasswordFile); o.PasswordFile != "" && err == nil && info.Mode().Perm()&0o007 != 0 {
 		o.Log.Warn("the password of the shard's database may be read by every user of this machine: chmod o-rwx it", "file", o.PasswordFile, "mode", fmt.Sprintf("%04o", info.Mode().Perm()))

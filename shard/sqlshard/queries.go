@@ -5,28 +5,27 @@ import (
 	"strings"
 )
 
-// The statements of transactions, in the order in which they run. Lists are arrays:
-// a statement does not depend on how many rows it is for, and is prepared once a
-// connection. They are sorted, so that transactions lock in one order.
+// The statements of transactions, in the order in which they run. Lists are arrays, so a statement does not depend on
+// the number of rows, and is prepared once for each connection. They are sorted, so that transactions lock in one
+// order.
 //
-// They are written to run unchanged on CockroachDB from the 20.2 line and PostgreSQL
-// from 13: set-returning functions stand in the list of what is selected, never in
-// FROM, and parameters have their types.
+// They run unchanged on CockroachDB from the 20.2 line and PostgreSQL from 13. For that, set-returning functions are
+// in select lists, never in FROM, and parameters have types.
 
 // Locks.
 const (
-	// readLane reads whether a lane is fenced, the server's time, and whether entry $3 of the
-	// lane is there, or was. It runs after the locks: what waited is later than what it waited
-	// for.
+	// readLane reads whether a lane is fenced, the server's time, and whether entry $3 of the lane exists or was
+	// trimmed. It runs after the locks, so the time of a transaction that waited is later than that of the one it
+	// waited for.
 	readLane = `SELECT fenced, clock_timestamp(), floor >= $3::int8 OR EXISTS (SELECT 1 FROM journal
 WHERE replica = $1::text AND incarnation = $2::int8 AND seq = $3::int8)
 FROM lanes WHERE replica = $1::text AND incarnation = $2::int8`
 
-	// lockLane is PostgreSQL's. A transaction of the lane whose connection was lost in its commit
-	// holds the row until it ends.
+	// lockLane is for PostgreSQL. If a transaction of the lane lost its connection in its commit, it locks the row
+	// until it ends.
 	lockLane = readLane + ` FOR UPDATE`
 
-	// lockGate is for who moves the gate; claims read it (readGate).
+	// lockGate is for moves of the gate; other transactions only read it (readGate).
 	lockGate = readGate + ` FOR UPDATE`
 
 	lockHosts = `SELECT host_uuid, host_generation, generation, pending, confirmed, used, admin FROM host_usages
@@ -48,17 +47,16 @@ const serverTime = `SELECT clock_timestamp()`
 
 // Reads.
 const (
-	// readGate runs after the locks: a transaction that waits for them reads a later gate.
-	// A state that reads the row before a move commits counts as put before it.
+	// readGate runs after the locks, so a transaction that waits for them reads a later gate. A state whose
+	// transaction reads the row before a move commits counts as put before the move.
 	readGate = `SELECT body FROM gate WHERE id = 0`
 
 	readClaimsOfConsumers = `SELECT c.body FROM claims@claims_by_consumer c WHERE c.consumer_uuid = ANY($1::text[])`
 
 	readClaimsOfHosts = `SELECT c.body FROM claims@claims_by_host c WHERE c.host_uuid = ANY($1::text[])`
 
-	// readStanding reads claims by their keys, those of consumers, and those that were
-	// transferred from consumers, as of one moment: a claim that ends goes from one table to the
-	// other. The outermost WHERE gives CockroachDB of the 20.2 line the types of parameters.
+	// readStanding reads claims by key, by consumer, and by first consumer, as of one moment: a claim that ends moves
+	// from one table to the other. The outermost WHERE gives CockroachDB of the 20.2 line the types of parameters.
 	readStanding = `SELECT body FROM (SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])
 UNION ALL SELECT c.body FROM ended_claims c WHERE c.claim_key = ANY($1::text[])
 UNION ALL SELECT c.body FROM claims@claims_by_consumer c WHERE c.consumer_uuid = ANY($2::text[])
@@ -77,12 +75,12 @@ const (
 WHERE host_uuid = ANY($1::text[]) ORDER BY host_uuid, name`
 )
 
-// hostUsageRows are whole rows.
+// hostUsageRows is the part of a statement that has whole rows.
 const hostUsageRows = `host_usages (host_uuid, host_generation, generation, pending, confirmed, used, admin, withheld)
 SELECT unnest($1::text[]), unnest($2::int8[]), unnest($3::int8[]), unnest($4::int8[]), unnest($5::int8[]), unnest($6::text[]), unnest($7::bytea[]), unnest($8::bool[])`
 
-// Rows that stand for what others read are inserted plainly: when somebody else was
-// faster, that is a unique violation, and the transaction runs again and sees it.
+// Guard rows are inserted without ON CONFLICT. If another transaction was faster, that is a unique violation, and the
+// transaction runs again and sees the row.
 const (
 	insertHostUsages = `INSERT INTO ` + hostUsageRows
 
@@ -95,14 +93,14 @@ SELECT unnest($1::text[]), unnest($2::text[]), 1`
 	insertPins = `INSERT INTO pins (group_uuid, body) SELECT unnest($1::text[]), unnest($2::bytea[])`
 )
 
-// Rows that are locked, or that a locked row stands for, are written over.
+// Rows that are locked, or guarded by a locked row, are overwritten.
 const (
 	putHostUsages = insertHostUsages + `
 ON CONFLICT (host_uuid) DO UPDATE SET host_generation = excluded.host_generation,
 generation = excluded.generation, pending = excluded.pending, confirmed = excluded.confirmed, used = excluded.used,
 admin = excluded.admin, withheld = excluded.withheld`
 
-	// upsertHostUsages is CockroachDB's: it reads no row before it writes it.
+	// upsertHostUsages is for CockroachDB: it does not read a row before it writes it.
 	upsertHostUsages = `UPSERT INTO ` + hostUsageRows
 
 	putConsumers = `UPDATE consumers SET generation = generation + 1 WHERE consumer_uuid = ANY($1::text[])`
@@ -137,9 +135,8 @@ ON CONFLICT (host_uuid) DO UPDATE SET service_host = excluded.service_host, node
 inventories = excluded.inventories, traits = excluded.traits, child_classes = excluded.child_classes, child_traits = excluded.child_traits,
 aggregates = excluded.aggregates, zones = excluded.zones, body = excluded.body`
 
-// Claims: the live ones in one table, those that ended in another. New ones are
-// inserted plainly: the same claim_id may come through another replica at the same
-// time.
+// Claims: live ones are in one table, ended ones in another. New ones are inserted without ON CONFLICT, because the
+// same claim_id may come through another replica at the same time.
 const (
 	claimRows = `
 SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]), unnest($6::int8[]), unnest($7::bytea[])`
@@ -151,8 +148,7 @@ ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, ho
 	putClaims    = insertClaims + overClaims + `, expires_at = excluded.expires_at`
 	deleteClaims = `DELETE FROM claims WHERE claim_key = ANY($1::text[])`
 
-	// An ended claim may be there already: it changes once more when it expired and is
-	// released then.
+	// An ended claim may exist already: an expired claim changes again when it is released.
 	putEnded = `INSERT INTO ended_claims (claim_key, consumer_uuid, host_uuid, project_id, slot, ended_at, body)` + claimRows +
 		overClaims + `, ended_at = excluded.ended_at`
 	deleteEnded = `DELETE FROM ended_claims WHERE claim_key = ANY($1::text[])`
@@ -168,9 +164,8 @@ ON CONFLICT (claim_key) DO UPDATE SET consumer_uuid = excluded.consumer_uuid, ho
 const (
 	insertEntry = `INSERT INTO journal (replica, incarnation, seq, written_at, entry) VALUES ($1::text, $2::int8, $3::int8, $4::int8, $5::bytea)`
 
-	// touchLane runs when a commit of a lane is in doubt, before isEntryThere. On
-	// PostgreSQL it waits for the lost transaction; on CockroachDB its write makes that one
-	// fail, if it is not committed.
+	// touchLane runs when a commit of a lane is in doubt, before isEntryThere. On PostgreSQL it waits for the lost
+	// transaction. On CockroachDB its write makes that transaction fail if it has not committed.
 	touchLane    = `UPDATE lanes SET fenced = fenced WHERE replica = $1::text AND incarnation = $2::int8 RETURNING fenced`
 	isEntryThere = `SELECT count(*) FROM journal WHERE replica = $1::text AND incarnation = $2::int8 AND seq = $3::int8`
 
@@ -185,15 +180,14 @@ const (
 // tailLanes is the part of readTail that reads the lanes.
 const tailLanes = `SELECT -1::int8 AS nth, replica, incarnation AS number, floor AS at, fenced, NULL::bytea AS entry FROM lanes ORDER BY replica, incarnation`
 
-// tailParameters are what readTail takes for each lane: its replica and incarnation, an entry's
-// number, and how many to read.
+// tailParameters is the number of readTail's parameters for each lane: its replica and incarnation, an entry's
+// number, and the limit.
 const tailParameters = 4
 
-// readTail reads all lanes, and entries of so many of them: the one that is named, without its
-// body, if it is there, and those after it. Each lane has a range of its own in the text:
-// CockroachDB joins with ranges from 21.2 on only. A row has the place of its lane in what was
-// asked for; that of a lane has a replica and whether it is fenced. The outermost WHERE is as in
-// readStanding.
+// readTail reads all lanes, and the entries of that many of them: the named entry without its body, if it exists, and
+// those after it. Each lane has its own range in the text, because CockroachDB only joins with ranges from 21.2 on.
+// nth is the lane's place in the parameters. Rows of lanes have a replica and fenced; rows of entries do not. The
+// outermost WHERE is as in readStanding.
 func readTail(lanes int) string {
 	var b, types strings.Builder
 	fmt.Fprintf(&b, "SELECT nth, replica, number, at, fenced, entry FROM (\n(%s)", tailLanes)
@@ -208,7 +202,7 @@ WHERE replica = $%d::text AND incarnation = $%d::int8 AND seq >= $%d::int8 ORDER
 	return b.String()
 }
 
-// The store's own rows.
+// Rows of the store itself.
 const (
 	nameCell = `INSERT INTO cell (id, name, cell_uuid) VALUES (0, $1::text, $2::text) ON CONFLICT (id) DO NOTHING`
 	readCell = `SELECT name, cell_uuid FROM cell WHERE id = 0`

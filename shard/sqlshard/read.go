@@ -12,21 +12,21 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// picture is what a transaction has locked and read.
+// picture is everything that a transaction has locked and read.
 type picture struct {
 	server time.Time
-	// usages has the hosts that are locked.
+	// usages are those of the locked hosts.
 	usages map[string]*shard.Usage
-	// generations are the hosts that there are; hosts the rows of them.
+	// generations are those of the existing hosts; hosts are their rows.
 	generations map[string]int64
 	hosts       map[string]*shard.Host
-	// claims by id, whole.
+	// claims by id.
 	claims map[string]*shard.Claim
-	// consumers and groups have the rows that there are to lock.
+	// consumers and groups are the existing guard rows.
 	consumers map[string]bool
 	groups    map[string]bool
 	pins      map[string]*shard.Pin
-	// custom are the names that there are, by customKey.
+	// custom are the existing names, by customKey.
 	custom map[string]bool
 	gate   *shard.Gate
 	// namespaces by host uuid, then name.
@@ -44,15 +44,15 @@ func newPicture(n *names) *picture {
 	}
 }
 
-// question is a statement of the read trip, and what is done with its answer.
+// question is a statement of the read trip, with the function that reads its result.
 type question struct {
 	sql  string
 	args []any
 	scan func(pgx.Rows) error
 }
 
-// lockAndRead begins a transaction, locks what is named and reads it, in one trip, and in a
-// second one the rows of hosts that are not in memory.
+// lockAndRead begins a transaction, and locks and reads the named rows in one trip. A second trip reads host rows
+// that are not cached.
 func (l *lane) lockAndRead(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
 	p := newPicture(n)
 	questions := l.questions(p, n)
@@ -67,7 +67,7 @@ func (l *lane) lockAndRead(ctx context.Context, c *pgx.Conn, n *names) (*picture
 	return p, l.details(ctx, c, p)
 }
 
-// answers reads what a batch with a first statement of its own was answered.
+// answers reads the results of a batch: of its first statement, then of the questions.
 func answers(r pgx.BatchResults, questions []question) (err error) {
 	defer func() {
 		if cerr := r.Close(); err == nil {
@@ -89,8 +89,7 @@ func answers(r pgx.BatchResults, questions []question) (err error) {
 	return nil
 }
 
-// questions lists the read trip: locks first, in the order in which every
-// transaction takes them.
+// questions lists the statements of the read trip: locks first, in the order that every transaction uses.
 func (l *lane) questions(p *picture, n *names) []question {
 	var all []question
 	ask := func(list []string, sql string, scan func(pgx.Rows) error) {
@@ -130,7 +129,8 @@ func (l *lane) questions(p *picture, n *names) []question {
 	return all
 }
 
-// position reads the lane's row and the time, and fails when the lane must not go on.
+// position reads the lane's row and the time. It fails if the lane is missing or fenced, or if its last settled entry
+// is missing.
 func (l *lane) position(r pgx.Rows, p *picture) error {
 	var fenced, there bool
 	found := false
@@ -152,8 +152,7 @@ func (l *lane) missing() error {
 	return damaged("lane %s/%d is not in its shard", l.id.Replica, l.id.Incarnation)
 }
 
-// add takes a claim, which may be found in several ways; a live one before an ended
-// one of the same id.
+// add adds a claim, which several statements may find. A live row wins over an ended one of the same id.
 func (p *picture) add(c *shard.Claim) error {
 	if old := p.claims[c.ClaimID]; old == nil || !old.State.Live() {
 		p.claims[c.ClaimID] = c
@@ -161,7 +160,7 @@ func (p *picture) add(c *shard.Claim) error {
 	return nil
 }
 
-// details reads what is missing from a picture; no trip when nothing is.
+// details reads the host rows that are missing; without any it makes no trip.
 func (l *lane) details(ctx context.Context, c *pgx.Conn, p *picture) error {
 	var missing []string
 	for id, g := range p.generations {
@@ -181,7 +180,7 @@ func (l *lane) details(ctx context.Context, c *pgx.Conn, p *picture) error {
 	return err
 }
 
-// view gives what Decide works on. It shares the rows, and nothing else.
+// view gives the View for Decide. It shares only the rows.
 func (p *picture) view(n *names) *shard.View {
 	v := shard.NewView(shard.ReadSet{Hosts: n.hosts, Claims: n.claims, Consumers: n.consumers})
 	for id, h := range p.hosts {

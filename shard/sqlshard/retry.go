@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// maxTries bounds how often a transaction that loses races is tried.
+	// maxTries bounds the tries of a transaction that loses races.
 	maxTries = 40
-	// maxLost bounds how often one is tried whose connection breaks, or is refused.
+	// maxLost bounds the tries of a transaction whose connection breaks or is refused.
 	maxLost = 4
 )
 
-// retry runs a whole transaction again while it loses races, and a few times when
-// its connection breaks before it could commit. It is the one retry loop: cockroach-go
-// counts the tries and knows CockroachDB's errors; pauses, and what PostgreSQL's
-// errors mean, are ours.
+// retry runs a whole transaction again while it loses races, and a few times if its connection breaks before it could
+// commit. It is the one retry loop. cockroach-go counts the tries and knows CockroachDB's errors. The pauses and the
+// classification of PostgreSQL's errors are here.
 func (s *Store) retry(ctx context.Context, once func(ctx context.Context) error) error {
 	tries, losses := 0, 0
 	return crdb.ExecuteCtx(crdb.WithMaxRetries(ctx, maxTries), func(ctx context.Context, _ ...any) error {
@@ -42,7 +41,7 @@ func (s *Store) retry(ctx context.Context, once func(ctx context.Context) error)
 			s.count.races.Add(1)
 			return retryable{err}
 		case lost:
-			// Its neighbours in the pool are most likely as dead.
+			// The pool's other connections are probably broken too.
 			s.count.lost.Add(1)
 			s.pool.Reset()
 			if dumb := (silence{}); errors.As(err, &dumb) {
@@ -65,7 +64,7 @@ func (s *Store) retry(ctx context.Context, once func(ctx context.Context) error)
 	})
 }
 
-// final hides an error's SQLSTATE: it is not to be repeated.
+// final hides an error's SQLSTATE, so that it is not retried.
 type final struct{ error }
 
 func (f final) orNil() error {
@@ -79,7 +78,7 @@ func (final) SQLState() string { return "" }
 
 func (f final) Unwrap() error { return f.error }
 
-// pause waits before try n, 2 and up: about a millisecond at first, at most 100.
+// pause waits before try n, from 2 on: about a millisecond at first, about 100 at most.
 func pause(ctx context.Context, n int) error {
 	most := min(100*time.Millisecond, time.Millisecond<<min(n-2, 10))
 	t := time.NewTimer(most/2 + rand.N(most))

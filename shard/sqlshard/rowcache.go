@@ -2,9 +2,8 @@ package sqlshard
 
 import "sync"
 
-// rowCache has rows of hosts as they were read or written last, by host uuid. A row of it
-// counts when its generation is the one in the database: a generation is never given
-// twice. It spares reading and decoding them.
+// rowCache has the rows of hosts as last read or written, by host uuid. A cached row is valid if its generation
+// equals the one in the database, because a generation is never reused. This saves reading and decoding rows.
 type rowCache[T any] struct {
 	mu   sync.Mutex
 	rows map[string]cachedRow[T]
@@ -15,7 +14,7 @@ type cachedRow[T any] struct {
 	row        *T
 }
 
-// get gives the row of a generation; nil if it is not there.
+// get gives the row of a generation; nil if it is not cached.
 func (c *rowCache[T]) get(host string, generation int64) *T {
 	c.mu.Lock()
 	defer c.mu.Unlock()

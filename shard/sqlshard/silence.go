@@ -12,21 +12,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// silenceMargin is how much longer than a statement may take an answer is waited for.
+// silenceMargin is added to the statement timeout to get the limit of silence.
 const silenceMargin = time.Second
 
-// silence is what a connection fails with, and is closed, when an answer is waited for
-// and nothing comes, or nothing is taken. statement_timeout is the server's: a machine
-// that is gone, or a firewall that forgot the connection, keeps nobody's time, and TCP
-// alone would wait for a quarter of an hour.
+// silence is the error of a connection, which is then closed, if an answer is expected and no bytes come, or no bytes
+// can be sent. statement_timeout is measured by the server. It does not help if the server's machine is gone, or a
+// firewall forgot the connection; TCP alone would wait for a quarter of an hour.
 type silence struct{ after time.Duration }
 
 func (s silence) Error() string {
 	return fmt.Sprintf("the connection to the database was silent for %v", s.after)
 }
 
-// attentive makes connections that fail with silence after a time. One that nobody
-// waits for may be silent as long as it likes.
+// attentive makes connections that fail with silence after a limit. While no call waits, a connection may be silent.
 func attentive(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
@@ -58,27 +56,26 @@ func (c *attentiveConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.in.ask(t), c.out.ask(t))
 }
 
-// do is a Read or a Write with both deadlines.
+// do performs a Read or a Write with both deadlines.
 func (c *attentiveConn) do(h *half, call func([]byte) (int, error), b []byte) (int, error) {
 	if err := h.beginCall(time.Now().Add(c.limit)); err != nil {
 		return 0, err
 	}
 	n, err := call(b)
 	if ours := h.endCall(); ours && errors.Is(err, os.ErrDeadlineExceeded) {
-		// pgx goes on with a connection after a timeout; nothing will come of this one.
+		// pgx goes on with a connection after a timeout, but this one is of no use any more.
 		_ = c.Close()
 		return n, silence{c.limit}
 	}
 	return n, err
 }
 
-// half is one direction of a connection: two deadlines, of which the earlier counts.
+// half is one direction of a connection. It has two deadlines; the earlier counts.
 type half struct {
 	set func(time.Time) error
 
 	mu sync.Mutex
-	// asked is the deadline of who uses the connection, own that of the call under
-	// way; zero for none.
+	// asked is the deadline set by the user of the connection, own is the running call's; zero for none.
 	asked, own time.Time
 }
 
@@ -89,7 +86,7 @@ func (h *half) apply() error {
 	return h.set(h.asked)
 }
 
-// ours reports whether the call's own deadline is the one that counts.
+// ours reports whether the call's own deadline counts.
 func (h *half) ours() bool {
 	return !h.own.IsZero() && (h.asked.IsZero() || h.own.Before(h.asked))
 }

@@ -17,12 +17,11 @@ import (
 // Store is a shard.Store on CockroachDB or PostgreSQL.
 type Store struct {
 	opts Options
-	// server decides how transactions run, grammar which syntax it has. They differ in tests only.
+	// server decides how transactions run, grammar decides their syntax. They only differ in tests.
 	server, grammar server
 	version         string
 	pool            *pgxpool.Pool
-	// direct makes connections that are not the pool's: these may take as long as they
-	// need.
+	// direct makes connections outside of the pool, which may take as long as they need.
 	direct *pgx.ConnConfig
 	clock  clock
 	hosts  rowCache[shard.Host]
@@ -31,36 +30,33 @@ type Store struct {
 	count  Counters
 	// own is the lane that was opened last; nil for none.
 	own atomic.Pointer[shard.LaneID]
-	// lanes are those that Tail met last; nil for none.
+	// lanes are those that Tail saw last; nil for none.
 	lanes atomic.Pointer[[]shard.LaneID]
-	// boundsIdle: the server takes idle_in_transaction_session_timeout.
+	// boundsIdle: the server accepts idle_in_transaction_session_timeout.
 	boundsIdle bool
 
 	mu     sync.Mutex
 	closed bool
-	// swept is the consumer after which Trim goes on.
+	// swept is the consumer after which the next Trim continues.
 	swept string
-	// ctx ends with the store: what waits for the database then stops waiting.
+	// ctx ends with the store, and with it all waits for the database.
 	ctx context.Context
 	end context.CancelFunc
 }
 
-// Counters count what an operator cannot see from outside. They are of this
-// process.
+// Counters count events that operators cannot see from outside, for this process.
 type Counters struct {
 	races, lost, unknown, resolved, locked, slow, full, noRoom, refused atomic.Int64
 }
 
-// Counts is a reading of the counters.
+// Counts are the values of the counters.
 type Counts struct {
-	// Races are transactions that ran again because another was faster; Lost are
-	// broken connections; Unknown are commits whose outcome was unknown, and
-	// Resolved those of them that were looked up; Relocked are transactions that ran
-	// again because they had to lock more than their operations name; Slow are statements
-	// that the server ended because they took too long; PoolEmpty are calls that found all
-	// connections in use and gave up; NoConnectionLeft are connections that the server had
-	// no room for; Refused are connections and statements that it refused for a reason that
-	// trying again does not help.
+	// Races are transactions that ran again because another was faster. Lost are broken connections. Unknown are
+	// commits with an unknown outcome, and Resolved those that were looked up. Relocked are transactions that ran
+	// again because they had to lock more than their operations name. Slow are statements that the server ended
+	// because they took too long. PoolEmpty are calls that gave up because all connections were in use.
+	// NoConnectionLeft are connections that the server had no room for. Refused are connections and statements that
+	// the server refused for a reason that a retry does not change.
 	Races, Lost, Unknown, Resolved, Relocked, Slow, PoolEmpty, NoConnectionLeft, Refused int64
 }
 
@@ -73,14 +69,14 @@ func (s *Store) Counts() Counts {
 	}
 }
 
-// Connections is how the pool is used.
+// Connections is the state of the pool.
 type Connections struct {
 	InUse, Idle, Opening, Max int
-	// Waited is how long calls have waited for a connection because none was free.
+	// Waited is the total time for which calls waited because no connection was free.
 	Waited time.Duration
 }
 
-// Connections reads how the pool is used.
+// Connections reads the state of the pool.
 func (s *Store) Connections() Connections {
 	st := s.pool.Stat()
 	return Connections{
@@ -94,7 +90,7 @@ func (s *Store) Server() string { return s.version }
 
 var _ shard.Store = (*Store)(nil)
 
-// Now is the server's time, kept from going back.
+// Now is the server's time, but never goes back.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
 	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
@@ -109,7 +105,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
-// acquire gives a connection. Its caller releases it.
+// acquire gives a connection, which the caller must release.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if s.isClosed() {
 		return nil, fault.New(fault.CellUnavailable, "the shard of cell %s is closed", s.opts.Cell)
@@ -126,7 +122,7 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, err
 }
 
-// read runs what only reads, each statement for itself.
+// read runs statements that only read, each in its own transaction.
 func (s *Store) read(ctx context.Context, do func(ctx context.Context, c *pgxpool.Conn) error) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -140,7 +136,7 @@ func (s *Store) read(ctx context.Context, do func(ctx context.Context, c *pgxpoo
 	}))
 }
 
-// snapshot runs what reads as of one moment.
+// snapshot runs statements that read as of one moment.
 func (s *Store) snapshot(ctx context.Context, do func(ctx context.Context, c *pgx.Conn) error) error {
 	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error { return s.asOf(ctx, c.Conn(), do) })
 }
@@ -153,8 +149,7 @@ func (s *Store) asOf(ctx context.Context, c *pgx.Conn, do func(ctx context.Conte
 	return errors.Join(err, s.rollback(c))
 }
 
-// rollback ends a transaction that changed nothing or must not. A connection that
-// cannot is thrown away by the pool.
+// rollback ends a transaction that changed nothing, or must not. If it fails, the pool discards the connection.
 func (s *Store) rollback(c *pgx.Conn) error {
 	if c.IsClosed() || c.PgConn().TxStatus() == 'I' {
 		return nil
@@ -165,7 +160,7 @@ func (s *Store) rollback(c *pgx.Conn) error {
 	return err
 }
 
-// bounded ends a context with the store.
+// bounded gives a context that also ends with the store.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.ctx, cancel)
@@ -178,8 +173,7 @@ func (s *Store) isClosed() bool {
 	return s.closed
 }
 
-// Close ends what is under way and closes the connections. A second Close does
-// nothing.
+// Close cancels running calls and closes the connections. A second Close does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {

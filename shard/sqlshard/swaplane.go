@@ -13,16 +13,14 @@ import (
 	"cellgate/shard"
 )
 
-// swapLane claims as Jay Pipes proposed in 2016: it reads without locks, and its
-// transaction puts each host's next generation where the one that it read still is.
-// Where it is not, the transaction is rolled back, and all is done again. It reads and
-// writes the same rows as the product, and decides by the same rules. For the benchmark
-// only: it makes new claims, and knows nothing of lost commits and fenced lanes.
+// swapLane claims as Jay Pipes proposed in 2016. It reads without locks. Its transaction writes each host's next
+// generation only if the generation is still the one that it read. Otherwise it is rolled back, and everything is
+// done again. It reads and writes the same rows as the product, and decides by the same rules. It is only for the
+// benchmark: it makes only new claims, and handles neither lost commits nor fenced lanes.
 type swapLane struct{ *lane }
 
-// OpenSwapLane is OpenLane for the benchmark of cellgate bench store alone: the lane claims by
-// comparing and swapping the generations of hosts. It runs on PostgreSQL. Counts has its
-// conflicts as Races.
+// OpenSwapLane is OpenLane for the benchmark of cellgate bench store only. The lane claims by compare-and-swap on the
+// generations of hosts. It runs on PostgreSQL. Its conflicts are in Counts as Races.
 func (s *Store) OpenSwapLane(ctx context.Context, replica string) (shard.Lane, error) {
 	if s.grammar != postgres {
 		return nil, fmt.Errorf("claims by compare and swap run on PostgreSQL, and the server is %v", s.grammar)
@@ -51,7 +49,7 @@ func (l *swapLane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, er
 	}
 }
 
-// swap tries once; done is false when a host changed since it was read.
+// swap tries once; done is false if a host changed after it was read.
 func (l *swapLane) swap(ctx context.Context, ops []shard.Op, n *names) (applied shard.Applied, done bool, err error) {
 	s := l.store
 	c, err := s.acquire(ctx)
@@ -99,7 +97,7 @@ func (l *swapLane) swap(ctx context.Context, ops []shard.Op, n *names) (applied 
 	return applied, true, nil
 }
 
-// glance reads what the product reads, and locks nothing.
+// glance reads what the product reads, without locks.
 func (l *swapLane) glance(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
 	p := newPicture(n)
 	questions := l.questions(p, n)
@@ -114,8 +112,8 @@ func (l *swapLane) glance(ctx context.Context, c *pgx.Conn, n *names) (*picture,
 	return p, l.details(ctx, c, p)
 }
 
-// swapHosts begins the transaction with the hosts, in the order of their uuids: in any other, two
-// transactions on the same hosts can wait for each other.
+// swapHosts begins the transaction with the hosts, in the order of their uuids. In any other order, two transactions
+// on the same hosts could deadlock.
 func (l *swapLane) swapHosts(ctx context.Context, c *pgx.Conn, p *picture, changes []shard.Change) (bool, error) {
 	b := &pgx.Batch{}
 	b.Queue(l.store.server.begin(l.store.opts.Isolation))
@@ -130,7 +128,7 @@ func (l *swapLane) swapHosts(ctx context.Context, c *pgx.Conn, p *picture, chang
 	for i := range b.Len() {
 		tag, err := r.Exec()
 		if err != nil {
-			_ = r.Close() // it has the same error
+			_ = r.Close() // it returns the same error
 			return false, err
 		}
 		same = same && (i == 0 || tag.RowsAffected() == 1)

@@ -12,8 +12,8 @@ import (
 	"cellgate/shard"
 )
 
-// Trim drops entries, lanes without any and tombstones older than a time, in steps that each commit by
-// themselves: when its context ends, what it dropped stays dropped.
+// Trim drops entries, lanes without entries and tombstones older than a time. It commits in steps: if its context
+// ends, the finished steps remain.
 func (s *Store) Trim(ctx context.Context, before time.Time) error {
 	var lanes []laneRow
 	var now time.Time
@@ -61,9 +61,8 @@ func (s *Store) Trim(ctx context.Context, before time.Time) error {
 
 const nextConsumers = `SELECT consumer_uuid FROM consumers WHERE consumer_uuid > $1::text ORDER BY consumer_uuid LIMIT 1000`
 
-// sweepConsumers drops those of the next consumers that have no claims: members
-// of groups that never came. One that gets a claim meanwhile may lose its row, which
-// is then made again.
+// sweepConsumers drops the next consumers that have no claims: group members that never got one. If one gets a claim
+// meanwhile, its row may be dropped, and is then inserted again.
 func (s *Store) sweepConsumers(ctx context.Context) error {
 	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		s.mu.Lock()
@@ -89,16 +88,16 @@ func (s *Store) sweepConsumers(ctx context.Context) error {
 	})
 }
 
-// trimStep bounds what one transaction of a trim drops.
+// trimStep bounds the rows that one transaction of a trim drops.
 const trimStep = 1000
 
-// steps runs transactions that drop rows until one drops less than it might.
+// steps runs transactions that drop rows, until one drops fewer than trimStep.
 func (s *Store) steps(ctx context.Context, step func(ctx context.Context, c *pgx.Conn) (int, error)) error {
 	for n := trimStep; n == trimStep; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		// A commit in doubt was done or not: the next step sees.
+		// Whether a commit in doubt was done, the next step sees.
 		err := s.once(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
 			n, err = step(ctx, c)
 			return err
@@ -118,7 +117,7 @@ WHERE replica = $1::text AND incarnation = $2::int8 AND seq > $3::int8 ORDER BY 
 	putFloor      = `UPDATE lanes SET floor = $3::int8 WHERE replica = $1::text AND incarnation = $2::int8`
 )
 
-// trimLane drops a step of a lane's oldest entries. The lane waits meanwhile.
+// trimLane drops a step of a lane's oldest entries. Meanwhile the lane waits.
 func trimLane(ctx context.Context, c *pgx.Conn, l *laneRow, before time.Time) (int, error) {
 	var floor int64
 	replica, incarnation := l.id.Replica, int64(l.id.Incarnation)
@@ -154,16 +153,16 @@ const (
 	oldTombstones = `SELECT claim_key FROM ended_claims
 WHERE slot = $1::text AND ended_at < $2::int8 ORDER BY ended_at, claim_key LIMIT 1000`
 	hostsOfClaims = `SELECT DISTINCT host_uuid FROM ended_claims WHERE claim_key = ANY($1::text[]) AND host_uuid <> '' ORDER BY host_uuid`
-	// dropTombstones leaves a claim that came back and ended again.
+	// dropTombstones spares a claim that came back and ended again.
 	dropTombstones = `DELETE FROM ended_claims WHERE claim_key = ANY($1::text[]) AND ended_at < $2::int8 RETURNING consumer_uuid`
 	dropConsumers  = `DELETE FROM consumers WHERE consumer_uuid = ANY($1::text[])
 AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.consumer_uuid = consumers.consumer_uuid)
 AND NOT EXISTS (SELECT 1 FROM ended_claims WHERE ended_claims.consumer_uuid = consumers.consumer_uuid)`
 )
 
-// trimTombstones drops a step of a slot's ended claims, and the consumers that had
-// no others. It locks their hosts as lanes do, so that none of them comes back
-// meanwhile; a consumer's row that goes while a claim is made is made again.
+// trimTombstones drops a step of a slot's ended claims, and the consumers that have no other claims. It locks their
+// hosts as lanes do, so that no claim comes back meanwhile. If a consumer's row is dropped while a claim is made, the
+// row is inserted again.
 func trimTombstones(ctx context.Context, c *pgx.Conn, slot string, before time.Time) (int, error) {
 	old, err := texts(ctx, c, oldTombstones, slot, before.UnixNano())
 	if err != nil || len(old) == 0 {

@@ -14,7 +14,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// writes is the write trip of a transaction.
+// writes collects the statements of a transaction's write trip.
 type writes struct {
 	store  *Store
 	names  *names
@@ -24,7 +24,7 @@ type writes struct {
 
 func (w *writes) queue(sql string, args ...any) { w.batch.Queue(sql, args...) }
 
-// column gives one column of rows, as the array that a statement takes.
+// column gives one column of rows, as an array parameter.
 func column[R, V any](rows []R, value func(R) V) []V {
 	list := make([]V, len(rows))
 	for i, r := range rows {
@@ -33,8 +33,8 @@ func column[R, V any](rows []R, value func(R) V) []V {
 	return list
 }
 
-// entry queues all that an entry comes to. Rows that stand for others come first, in
-// one order: who waits for one of them holds none that comes after it.
+// entry queues all statements for an entry. Guard rows come first, in one order, so a transaction that waits for one
+// of them holds none that comes after it.
 func (w *writes) entry(e shard.Entry) error {
 	var hosts []encoded[shard.Host]
 	var usages []*shard.Usage
@@ -90,8 +90,8 @@ func (w *writes) entry(e shard.Entry) error {
 	return nil
 }
 
-// commit sends the write trip, the COMMIT with it. unknown: whether it was done is
-// not known; the error says why.
+// commit sends the write trip, including the COMMIT. unknown: the outcome of the COMMIT is not known; the error says
+// why.
 func (w *writes) commit(ctx context.Context, c *pgx.Conn) (unknown bool, err error) {
 	w.queue("COMMIT")
 	n := w.batch.Len()
@@ -104,26 +104,26 @@ func (w *writes) commit(ctx context.Context, c *pgx.Conn) (unknown bool, err err
 		case err == nil:
 			continue
 		}
-		_ = r.Close() // it has the same error
-		// Statements are prepared and encoded before the COMMIT is queued.
+		_ = r.Close() // it returns the same error
+		// Statements are prepared and encoded before the COMMIT is sent.
 		if unsent := (pgx.ErrPreprocessingBatch{}); errors.As(err, &unsent) {
 			if state(err) == "" && !c.IsClosed() {
 				err = fault.Wrap(fault.Internal, err, "a batch cannot be encoded")
 			}
 			return false, err
 		}
-		// An error that the server sends of a statement before the COMMIT ends the
-		// transaction. Any other one leaves it open, unless it says.
+		// A server's error of a statement before the COMMIT ends the transaction. After any other error the outcome
+		// is open, unless commitRefused.
 		if state(err) != "" && i < n-1 || commitRefused(err) {
 			return false, err
 		}
 		return true, err
 	}
-	_ = r.Close() // it is committed, whatever became of the connection since
+	_ = r.Close() // it is committed, whatever happened to the connection since
 	return false, nil
 }
 
-// keyedClaim is a claim with its key and what its body column gets.
+// keyedClaim is a claim with its key and the value of its body column.
 type keyedClaim struct {
 	*shard.Claim
 	key  string
@@ -137,9 +137,8 @@ type hostUsage struct {
 	admin encoded[shard.AdminState]
 }
 
-// usageRows writes what is in use and what operators want of hosts. A registration writes the row too:
-// it has the host's generation, and a transaction that reads as of an earlier moment must fail
-// at it.
+// usageRows writes the usages and admin states of hosts. A registration writes the row too: it has the host's
+// generation, and a transaction that reads as of an earlier moment must fail at it.
 func (w *writes) usageRows(hosts []encoded[shard.Host], usages []*shard.Usage, admins []encoded[shard.AdminState]) {
 	rows := map[string]*hostUsage{}
 	rowOf := func(host string) *hostUsage {
@@ -188,7 +187,7 @@ func (w *writes) usageRows(hosts []encoded[shard.Host], usages []*shard.Usage, a
 	write(w.store.grammar.putHostUsages(), changed)
 }
 
-// guardRows writes the rows that stand for a consumer's claims and a group's.
+// guardRows writes the rows that guard a consumer's claims and a group's.
 func (w *writes) guardRows(claims []keyedClaim) {
 	consumers, groups := map[string]*shard.Claim{}, map[string]*shard.Claim{}
 	for _, c := range claims {
@@ -196,7 +195,7 @@ func (w *writes) guardRows(claims []keyedClaim) {
 		if !c.State.Live() || old != nil && old.State.Live() && old.ConsumerUUID == c.ConsumerUUID && old.HostUUID == c.HostUUID {
 			continue
 		}
-		// The rules look at these only where the read set names them.
+		// The rules only depend on these if the read set names them.
 		for _, id := range []string{c.Instance(), c.ConsumerUUID} {
 			if has(w.names.consumers, id) {
 				consumers[id] = c.Claim
@@ -229,7 +228,7 @@ func (w *writes) guardRows(claims []keyedClaim) {
 	}
 }
 
-// split tells the names that have a row from those that do not, each in order.
+// split separates the names with a row from those without, each sorted.
 func (w *writes) split(names map[string]*shard.Claim, there map[string]bool) (made, changed []string) {
 	for id := range names {
 		if there[id] {

@@ -5,8 +5,8 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// claimRows writes claims, each to the table of the live or of the ended ones, and the
-// tables that list some of them.
+// claimRows writes claims, each to the table of live or of ended claims, and updates the tables that list grouped and
+// transferred claims.
 func (w *writes) claimRows(claims []keyedClaim) {
 	var made, changed, ended []keyedClaim
 	var gone, back []string
@@ -55,7 +55,7 @@ func (w *writes) claimTable(sql string, rows []keyedClaim) {
 		column(rows, func(c keyedClaim) []byte { return c.body }))
 }
 
-// timeOf is when a PENDING claim's lease ends, or when an ended claim ended; 0 for others.
+// timeOf is the end of a PENDING claim's lease, or the time at which an ended claim ended; 0 for others.
 func timeOf(c keyedClaim) int64 {
 	switch {
 	case c.State == shard.Pending:
@@ -66,11 +66,11 @@ func timeOf(c keyedClaim) int64 {
 	return rowcodec.Nanos(c.UpdatedAt)
 }
 
-// lists brings the tables that list grouped and transferred claims in line with the claims.
+// lists updates the tables that list grouped and transferred claims.
 func (w *writes) lists(claims []keyedClaim) {
 	for _, t := range []struct {
 		insert, remove string
-		// name is what the live claim is listed by; "" for not listed.
+		// name is the name under which a live claim is listed; "" for not listed.
 		name func(c *shard.Claim) string
 	}{
 		{insertMembers, deleteMembers, func(c *shard.Claim) string {

@@ -9,7 +9,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// hostSearch is what hosts are found by, as JSON texts for the columns of their names.
+// hostSearch are the values that hosts are searched by, as JSON texts for the columns of the same names.
 type hostSearch struct {
 	inventories, traits, childClasses, childTraits, aggregates, zones string
 }
@@ -29,8 +29,8 @@ func searchOf(h *shard.Host) hostSearch {
 		}
 		traits = append(traits, p.Traits...)
 		for _, inv := range p.Inventories {
-			// A reserved amount above the total makes a capacity below 0, and a ratio as
-			// large as a float makes that less than an int64.
+			// Reserved above the total gives a capacity below 0. A very large ratio could make it less than the
+			// smallest int64.
 			room := max(inv.Capacity(), -shard.MaxAmount) - inv.Unaccounted
 			inventories[inv.ResourceClass] = []int64{room, int64(inv.MaxUnit), int64(inv.MinUnit), int64(inv.StepSize)}
 		}
@@ -57,7 +57,7 @@ func distinct(list []string) []string {
 }
 
 func jsonText(v any) string {
-	b, _ := json.Marshal(v) // lists of texts and numbers do not fail
+	b, _ := json.Marshal(v) // lists of texts and numbers always encode
 	return string(b)
 }
 
