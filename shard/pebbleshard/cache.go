@@ -6,15 +6,14 @@ import (
 	"cellgate/shard"
 )
 
-// cache is every row that is not a tombstone, decoded, and the indexes of live
-// claims.
+// cache has every row that is not a tombstone, decoded, and the indexes of live claims.
 type cache struct {
 	hosts  map[string]*shard.Host
 	usages map[string]*shard.Usage
 	claims map[string]*shard.Claim
 	pins   map[string]*shard.Pin
 	gate   *shard.Gate
-	// namespaces by host uuid, then name, those that are gone too.
+	// namespaces by host uuid, then name, including deleted ones.
 	namespaces map[string]map[string]*shard.Namespace
 	// admins by host uuid.
 	admins map[string]*shard.AdminState
@@ -23,7 +22,7 @@ type cache struct {
 	byConsumer consumers
 	byHost     map[string]ids
 	byGroup    map[string]ids
-	// transferred has those that were transferred, by their first consumer.
+	// transferred are those that were transferred, by their first consumer.
 	transferred map[string]ids
 	leases      leases
 }
@@ -40,7 +39,7 @@ func newCache() *cache {
 	}
 }
 
-// put takes a row over.
+// put stores a row.
 func (c *cache) put(ch shard.Change) {
 	switch {
 	case ch.Host != nil:
@@ -111,7 +110,7 @@ func (c *cache) putClaim(n *shard.Claim) {
 	}
 }
 
-// load takes over a live claim's row from disk.
+// load stores a live claim's row that was read from disk.
 func (c *cache) load(n *shard.Claim) error {
 	if !n.State.Live() {
 		return fmt.Errorf("claim %s is %s among the live ones", n.ClaimID, n.State)
@@ -125,9 +124,8 @@ func (c *cache) load(n *shard.Claim) error {
 	return nil
 }
 
-// consumers are the live claims by consumer: one nearly always, one that moves it
-// beside it at times (I2), and more when the Placement API wrote them, or while the rows of one
-// transaction, which come in no particular order, are taken over.
+// consumers are the live claims by consumer. Nearly always there is one; sometimes a second one moves it (I2). There
+// are more if the Placement API wrote them, or while put stores the rows of one transaction, in no particular order.
 type consumers struct {
 	one  map[string]string
 	more map[string]ids

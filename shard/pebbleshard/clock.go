@@ -2,30 +2,28 @@ package pebbleshard
 
 import "time"
 
-// steady is a machine's clock that a step of its wall clock does not move: the
-// wall clock of now, and the monotonic one from there.
+// steady is a clock of the machine that does not jump with its wall clock: the wall clock at the call of steady,
+// advanced by the monotonic clock.
 func steady() func() time.Time {
 	start := time.Now()
 	return func() time.Time { return start.Add(time.Since(start)) }
 }
 
-// ahead is how far beyond the current time store time is reserved: after a
-// crash it goes on from the reservation, so that it never goes back; it may be
-// this much ahead of the machine then.
+// ahead is how far beyond the current time store time is reserved. After a crash it continues from the reservation,
+// so that it never goes back; it may then be this far ahead of the machine.
 const ahead = time.Second
 
-// clock is store time: the machine's, except that every reading is after the
-// one before, restarts included.
+// clock is store time: the machine's time, but each reading is later than the one before, also over restarts.
 //
-// Where the machine's clock is behind, store time goes on from where it was at
-// the machine's pace (behind), so that leases last as long as they say.
+// If the machine's clock is behind store time, store time continues from its last reading at the machine's pace
+// (behind), so that leases keep their length.
 type clock struct {
 	machine func() time.Time
 	behind  time.Duration
 	last    time.Time
 	// reserved is on disk, or on its way there in the WAL.
 	reserved time.Time
-	// closing: the last write; nothing is read after it.
+	// closing: the next write is the last; the time is not read afterwards.
 	closing bool
 }
 
@@ -39,11 +37,11 @@ func (c *clock) tick() time.Time {
 	return now
 }
 
-// reservation gives the time to reserve on disk with the next write, if the last
-// reading needs one or will soon.
+// reservation gives the time to reserve on disk with the next write, if the last reading exceeds the reservation or
+// will soon.
 func (c *clock) reservation() (time.Time, bool) {
 	if c.last.IsZero() {
-		return time.Time{}, false // nobody has read the time yet
+		return time.Time{}, false // the time was not read yet
 	}
 	if c.closing {
 		return c.last, true

@@ -9,7 +9,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// commit is a batch on its way to the disk.
+// commit is a batch whose sync may not be finished.
 type commit struct {
 	batch *pebble.Batch
 	// number counts the commits of a shard.
@@ -19,10 +19,8 @@ type commit struct {
 	err error
 }
 
-// commit writes a batch, with a new reservation of time if one is due, to the
-// WAL and Pebble's memory. The caller holds s.mu, and waits for commit.done
-// afterwards, without it. On an error nothing may be assumed: the store is
-// broken.
+// commit writes a batch, with a new reservation of time if one is due, to the WAL and Pebble's memory. The caller
+// holds s.mu, and then waits for commit.done without it. After an error the state is unknown: the store is broken.
 func (s *Store) commit(b *pebble.Batch) (*commit, error) {
 	to, reserve := s.clock.reservation()
 	var err error
@@ -48,8 +46,7 @@ func (s *Store) commit(b *pebble.Batch) (*commit, error) {
 	return c, nil
 }
 
-// durable waits until a commit, and so all before it, is on disk. The error of
-// ctx is its own.
+// durable waits until a commit, and so all before it, is on disk. If ctx ends first, it returns the error of ctx.
 func (s *Store) durable(ctx context.Context, c *commit) error {
 	if c == nil {
 		return nil
@@ -69,8 +66,8 @@ func (s *Store) durable(ctx context.Context, c *commit) error {
 	return nil
 }
 
-// syncer waits for the syncs of commits, in their order, in one goroutine, and writes
-// each to MARK before it is answered. After the first failure every commit fails.
+// syncer waits for the syncs of commits, in order, in one goroutine. It writes each to MARK before it is
+// acknowledged. After the first failure every commit fails.
 type syncer struct {
 	// raise writes a commit to MARK.
 	raise func(number uint64) error
@@ -116,7 +113,7 @@ func (y *syncer) wait(c *commit) {
 	if c.err = y.failure(); c.err == nil {
 		c.err = c.batch.SyncWait()
 		if c.err == nil {
-			// A batch that failed is left to the collector: Pebble may use it.
+			// A batch that failed is not closed: Pebble may still use it.
 			c.err = c.batch.Close()
 		}
 		if c.err == nil {
@@ -144,7 +141,7 @@ func (y *syncer) wake() {
 	}
 }
 
-// close waits for the commits there are; none may be added afterwards.
+// close waits for the queued commits; none may be added afterwards.
 func (y *syncer) close() {
 	y.mu.Lock()
 	y.ended = true

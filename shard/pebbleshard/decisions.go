@@ -16,15 +16,15 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// decisions is who writes decisions, one at a time. They do not wait for the
-// disk: their batches reach it with the next one that does.
+// decisions serializes writes of decisions. They do not wait for the disk: their batches reach it with the next
+// synced one.
 type decisions struct {
 	mu sync.Mutex
-	// all is what there is.
+	// all is the amount of stored decisions.
 	all amount
 }
 
-// amount is a number of decisions and the bytes of their bodies as they are stored.
+// amount is a number of decisions and the bytes of their stored bodies.
 type amount struct {
 	n     int
 	bytes int64
@@ -32,12 +32,12 @@ type amount struct {
 
 func (a *amount) add(b amount) { a.n += b.n; a.bytes += b.bytes }
 
-// PutDecisions writes all of them in one batch, unsynced.
+// PutDecisions writes all decisions in one batch, without a sync.
 func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 	if err := shard.CheckDecisions(ds); err != nil {
 		return err
 	}
-	// Of doubles the last one counts.
+	// Of several with the same ID the last one counts.
 	last := make(map[string]int, len(ds))
 	for i := range ds {
 		last[ds[i].ID] = i
@@ -66,8 +66,7 @@ func (s *Store) PutDecisions(ctx context.Context, ds []shard.Decision) error {
 	})
 }
 
-// writeDecisions fills a batch and writes it; fill says by how much it changes what
-// there is.
+// writeDecisions fills a batch and writes it; fill returns by how much it changes the amount.
 func (s *Store) writeDecisions(ctx context.Context, fill func(b *pebble.Batch) (amount, error)) error {
 	s.using.RLock()
 	defer s.using.RUnlock()
@@ -116,7 +115,7 @@ func setDecision(b *pebble.Batch, d *shard.Decision) error {
 	return err
 }
 
-// unname takes a decision out of the indexes.
+// unname removes a decision from the indexes.
 func unname(b *pebble.Batch, d *shard.Decision) error {
 	for _, term := range d.Terms {
 		if err := b.Delete(append(named(term), d.ID...), nil); err != nil {
@@ -126,14 +125,14 @@ func unname(b *pebble.Batch, d *shard.Decision) error {
 	return nil
 }
 
-// named is the prefix of the decisions with a term. Different terms may share one: who reads checks.
+// named is the key prefix of the decisions with a term. Different terms may have the same prefix, so readers check
+// the terms.
 func named(term string) []byte {
 	sum := sha256.Sum256([]byte(term))
 	return append([]byte{namedKey}, sum[:8]...)
 }
 
-// readDecision reads a decision without its body, and the body's size; nil when there
-// is none.
+// readDecision reads a decision without its body, and the size of the body; nil if it does not exist.
 func readDecision(r pebble.Reader, id string) (*shard.Decision, int64, error) {
 	row, closer, err := r.Get(nameKey(decisionKey, id))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -154,7 +153,7 @@ func decodeDecision(id string, row []byte) (*shard.Decision, int64, error) {
 	return &shard.Decision{ID: id, At: rowcodec.Instant(m.At), Terms: m.Terms}, m.BodyBytes, nil
 }
 
-// countDecisions counts them, at Open.
+// countDecisions counts the stored decisions, at Open.
 func (s *Store) countDecisions() error {
 	return s.each(decisionKey, func(row []byte) error {
 		m := &storagev1.Decision{}
@@ -166,8 +165,8 @@ func (s *Store) countDecisions() error {
 	})
 }
 
-// TrimDecisions drops the oldest ones in steps: those older than a time, those over
-// keep, and those over the bytes of the options.
+// TrimDecisions drops the oldest in steps: those older than before, those beyond keep, and those beyond
+// Options.MaxDecisionBytes.
 func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) error {
 	for more := true; more; {
 		err := s.writeDecisions(ctx, func(b *pebble.Batch) (amount, error) {
@@ -186,8 +185,8 @@ func (s *Store) TrimDecisions(ctx context.Context, before time.Time, keep int) e
 	return nil
 }
 
-// trimDecisions drops at most trimStep decisions: those over, by number or by bytes,
-// and those older than a time.
+// trimDecisions drops at most trimStep decisions: those over the bounds on number or bytes, and those older than
+// before.
 func (s *Store) trimDecisions(b *pebble.Batch, before time.Time, over amount) (dropped amount, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{decisionKey}, UpperBound: after([]byte{decisionKey})})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 const defaultDecisions = 100
 
-// FindDecisions reads the index of the query's first term, or all rows, from the end.
-// What is not on the disk yet is found too.
+// FindDecisions reads the index of the query's first term, or all rows, from the end. It also finds decisions that
+// are not on disk yet.
 func (s *Store) FindDecisions(ctx context.Context, q shard.DecisionQuery) (shard.DecisionPage, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultDecisions
@@ -96,7 +96,7 @@ type decisionPage struct {
 	bytes  int
 }
 
-// addMatching adds a decision that matches, with its body; false when the page is full.
+// addMatching adds a decision with its body if it matches; false if the page is full.
 func (p *decisionPage) addMatching(d *shard.Decision) (bool, error) {
 	if !p.query.Matches(d) {
 		return true, nil
@@ -124,8 +124,7 @@ func (p *decisionPage) addMatching(d *shard.Decision) (bool, error) {
 	return true, nil
 }
 
-// end is the end of the range of keys that begin with a prefix whose last bytes may
-// be 0xff, but not its first.
+// end is the end of the range of keys with a prefix. The last bytes of the prefix may be 0xff, but not the first.
 func end(prefix []byte) []byte {
 	i := len(prefix)
 	for prefix[i-1] == 0xff {

@@ -21,15 +21,15 @@ const (
 	newSuffix  = ".new"
 )
 
-// directory is a shard's directory, locked.
+// directory is a shard's locked directory.
 type directory struct {
 	fs   vfs.FS
 	path string
 	lock io.Closer
 }
 
-// holdDirectory makes the directory if need be, locks it, and checks that it is
-// the shard asked for. Another directory is left unchanged.
+// holdDirectory makes the directory if it does not exist, locks it, and checks that it has the requested shard. It
+// does not change the directory of another shard.
 func holdDirectory(fs vfs.FS, path string, opts Options) (*directory, error) {
 	path, err := makeDirectory(fs, path)
 	if err != nil {
@@ -48,8 +48,7 @@ func holdDirectory(fs vfs.FS, path string, opts Options) (*directory, error) {
 	return d, nil
 }
 
-// checkDirectory gives the error holdDirectory would, and makes and writes
-// nothing.
+// checkDirectory gives the error that holdDirectory would give, and changes nothing.
 func checkDirectory(fs vfs.FS, path string, opts Options) error {
 	if _, err := fs.Stat(path); err != nil {
 		return makeable(fs, path)
@@ -91,21 +90,21 @@ func (d *directory) hold() (io.Closer, error) {
 	return nil, fmt.Errorf("data directory %s is held by: %s (%w); stop it, or give another directory", d.path, holder, err)
 }
 
-// isHeld reports whether a lock failed because it is taken: by another process
-// (POSIX leaves the number open) or by this one (Pebble's own text).
+// isHeld reports whether a lock failed because it is held, by another process (POSIX allows two error numbers) or by
+// this one (Pebble has its own text).
 func isHeld(err error) bool {
 	var file *os.PathError
 	var number syscall.Errno
 	switch {
 	case errors.As(err, &file):
-		return false // LOCK itself cannot be made or opened
+		return false // LOCK itself cannot be created or opened
 	case errors.As(err, &number):
 		return number == syscall.EAGAIN || number == syscall.EACCES
 	}
 	return true
 }
 
-// makeDirectory gives the directory's one name.
+// makeDirectory makes the directory, and gives its canonical name.
 func makeDirectory(fs vfs.FS, path string) (string, error) {
 	var missing []string
 	for p := path; p != fs.PathDir(p); p = fs.PathDir(p) {
@@ -126,8 +125,7 @@ func makeDirectory(fs vfs.FS, path string) (string, error) {
 	return oneName(fs, path)
 }
 
-// makeable gives the error that making a directory which is not there would, as
-// far as that is seen without making it.
+// makeable gives the error that creating a missing directory would give, as far as that shows without creating it.
 func makeable(fs vfs.FS, path string) error {
 	const may = 0x2 | 0x1 // to write in a directory and to go through it
 	var cause error
@@ -154,7 +152,7 @@ func makeable(fs vfs.FS, path string) error {
 	return fmt.Errorf("data directory %s cannot be made: %w; give a place this user may write to", path, cause)
 }
 
-// oneName gives the name by which locks of this process are known.
+// oneName gives the canonical name, which identifies locks of this process.
 func oneName(fs vfs.FS, path string) (string, error) {
 	if fs != vfs.Default {
 		return path, nil
@@ -180,8 +178,7 @@ func syncDirectory(fs vfs.FS, path string) error {
 
 func (d *directory) in(name string) string { return d.fs.PathJoin(d.path, name) }
 
-// checkFiles refuses a directory with files of something else, before anything
-// is written to it.
+// checkFiles refuses a directory with foreign files, before anything is written to it.
 func (d *directory) checkFiles() error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
@@ -194,7 +191,7 @@ func (d *directory) checkFiles() error {
 		return fmt.Errorf("data directory %s has lost its %s file; bring that back, or a copy of the directory", d.path, formatFile)
 	}
 	for _, n := range names {
-		// What a crash before the first FORMAT leaves.
+		// These remain after a crash before the first FORMAT.
 		if slices.Contains([]string{lockFile, markFile, markFile + newSuffix, formatFile + newSuffix}, n) {
 			continue
 		}
@@ -206,8 +203,7 @@ func (d *directory) checkFiles() error {
 	return nil
 }
 
-// checkShard checks FORMAT against what is wanted, and that the rows are there.
-// found is false when there is no FORMAT yet.
+// checkShard checks FORMAT against the options, and that the rows exist. found is false if there is no FORMAT yet.
 func (d *directory) checkShard(opts Options) (found bool, err error) {
 	text, err := d.read(formatFile)
 	switch {
@@ -225,14 +221,14 @@ func (d *directory) checkShard(opts Options) (found bool, err error) {
 	return true, nil
 }
 
-// claimFor checks FORMAT, or writes MARK and it, and writes HOLDER.
+// claimFor checks FORMAT, or writes MARK and FORMAT, and writes HOLDER.
 func (d *directory) claimFor(opts Options) error {
 	found, err := d.checkShard(opts)
 	if err != nil {
 		return err
 	}
 	if !found {
-		// What FORMAT stands for is there before it.
+		// Everything that FORMAT implies must exist before it.
 		if err := d.fs.MkdirAll(d.in(pebbleDir), 0o750); err != nil {
 			return fmt.Errorf("data directory %s: %s cannot be made: %w", d.path, pebbleDir, err)
 		}
@@ -281,14 +277,14 @@ func (d *directory) write(name, text string) error {
 	return syncDirectory(d.fs, d.path)
 }
 
-// release gives the directory up.
+// release removes HOLDER and the lock.
 func (d *directory) release() error {
 	return errors.Join(d.fs.Remove(d.in(holderFile)), d.lock.Close())
 }
 
-// markersLast syncs a directory before Pebble's marker of its newest manifest is made
-// in it. Pebble syncs it only afterwards: a power cut could keep the marker, and not
-// the manifest that it names, where a file system does not keep entries in order.
+// markersLast syncs a directory before Pebble creates the marker of its newest manifest in it. Pebble syncs the
+// directory only afterwards. On a file system that does not order entries, a power cut could keep the marker but not
+// the manifest that it names.
 type markersLast struct{ vfs.FS }
 
 func (f markersLast) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {

@@ -7,21 +7,20 @@ import (
 	"strings"
 )
 
-// FormatVersion is the version of the layout in doc.go and keys.go and of the rows in
-// storagev1: the only one that this package reads and writes.
+// FormatVersion is the version of the layout in doc.go and keys.go, and of the rows in storagev1. This package reads
+// and writes only this version.
 const FormatVersion = 1
 
 // formatTitle is the first line of FORMAT.
 const formatTitle = "cellgate shard"
 
-// formatText is FORMAT, four lines: whose files these are, the version of their
-// layout, the cell's name and its uuid.
+// formatText is the text of FORMAT, four lines: the title, the version of the layout, the cell's name and its uuid.
 func formatText(opts Options) string {
 	return fmt.Sprintf("%s\nformat %d\ncell %s\nuuid %s\n", formatTitle, FormatVersion, opts.Cell, opts.CellUUID)
 }
 
-// checkFormat says what of FORMAT is not as wanted, the most important first. The
-// directory's name precedes its errors.
+// checkFormat says what in FORMAT differs from the options, the most important first. The caller puts the directory's
+// name before its errors.
 func checkFormat(text string, opts Options) error {
 	if strings.TrimSpace(text) == "" {
 		return fmt.Errorf("has an empty %s file: it is damaged; bring the file back, or give a new directory", formatFile)
@@ -34,7 +33,7 @@ func checkFormat(text string, opts Options) error {
 	if err != nil {
 		return err
 	}
-	// Only what this program would have written: no sign, no zeros before.
+	// Only text that this program would write: no sign, no leading zeros.
 	n, err := strconv.Atoi(version)
 	if err != nil || n < 1 || strconv.Itoa(n) != version {
 		return damaged(2, lines[1], "a format version, a whole number from 1")
@@ -58,7 +57,7 @@ func checkFormat(text string, opts Options) error {
 	return nil
 }
 
-// lineOf gives what follows key in line i, counted from 0.
+// lineOf gives the text after key in line i, counted from 0.
 func lineOf(lines []string, i int, key string) (string, error) {
 	if i >= len(lines) {
 		return "", damaged(i+1, "", fmt.Sprintf("%q and a value", key))

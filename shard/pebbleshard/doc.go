@@ -1,5 +1,4 @@
-// Package pebbleshard is the embedded shard: a Store on Pebble, in a directory
-// that exactly one process has open.
+// Package pebbleshard is the embedded shard: a Store on Pebble, in a directory that exactly one process has open.
 //
 // Every Apply is one Pebble batch: the rows, the journal entry and the lane's
 // position, written to the WAL and synced before Apply returns. Lanes decide one
@@ -9,28 +8,24 @@
 //	lock; view := rows(ReadSet(ops)); Decide; write the batch; unlock
 //	wait for the sync; answer
 //
-// A decision may read rows whose sync is still under way. Their batch is before
-// its own in the WAL, so its own sync is theirs too; an Apply that changes
-// nothing, and every reader, waits for the last batch it could have seen. So
-// nothing that a Store has shown is ever lost.
+// A decision may read rows whose sync is not finished. Their batch is before its own in the WAL, so its own sync
+// includes theirs. An Apply that changes nothing, and every reader, waits for the last batch that it may have read.
+// So nothing that a Store has shown is ever lost.
 //
-// A failed sync leaves the disk's state unknown: what was in flight ends as
-// OUTCOME_UNKNOWN, everything later as CELL_UNAVAILABLE, until the store is
-// opened again. The same holds when Pebble itself cannot go on (its manifest cannot
-// be written) and when it meets a damaged file (DamagedError), on whichever
-// goroutine: the store never panics for it, and its owner ends the process.
+// After a failed sync the state of the disk is unknown. Running calls end with OUTCOME_UNKNOWN, all later ones with
+// CELL_UNAVAILABLE, until the store is opened again. The same holds if Pebble itself cannot go on (it cannot write
+// its manifest), or finds a damaged file (DamagedError) on any goroutine. The store never panics for this; its owner
+// ends the process.
 //
-// Decisions are written beside that without waiting for a sync:
-// who decides on claims never waits for them, and their batches are whole or not
-// there. Their indexes hash what they name, so a reader checks the row.
+// Decisions are written separately, without waiting for a sync. Decisions on claims never wait for them, and each of
+// their batches is written whole or not at all. Their indexes hash terms, so a reader checks the row.
 //
-// On disk are the rows, their tombstones and the journal; the indexes of live
-// claims are made from the rows at Open and kept in memory. Memory is that of
-// all hosts and live claims.
+// The disk has the rows, their tombstones and the journal. Open builds the indexes of live claims from the rows, and
+// keeps them in memory. The memory needed is that of all hosts and live claims.
 //
-// Nothing acknowledged is ever missing in silence: each commit has a number and a
-// checksum of the rows after it, MARK has the newest number that was acknowledged, and
-// Open compares them before it writes. mark.go says which commits a power cut may still take.
+// No acknowledged commit is ever missing silently. Each commit has a number and a checksum of the rows after it. MARK
+// has the newest acknowledged number. Open compares them before it writes. mark.go says which commits a power cut may
+// still take.
 //
 //	FORMAT   the format version, the cell's name and uuid
 //	MARK     the newest acknowledged commit

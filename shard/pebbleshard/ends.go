@@ -13,13 +13,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// DamagedError is a file of the shard that does not hold what was written to it.
-// It is in the chain of the errors of a store that met one.
+// DamagedError is about a file of the shard that no longer has the content written to it. It is in the error chain of
+// a store that found one.
 type DamagedError struct {
 	// Dir is the shard's directory, File the damaged file.
 	Dir, File string
 	Err       error
-	// LossAccepted: the operator wrote accept-loss to MARK, and that was not enough.
+	// LossAccepted: the operator wrote accept-loss to MARK, but that did not suffice.
 	LossAccepted bool
 }
 
@@ -29,7 +29,7 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// remedy says what to do about a shard that is not whole.
+// remedy says what to do about a damaged shard.
 func remedy(dir string, lossAccepted bool) string {
 	const giveNew = "give a new directory, into which hosts report their instances again"
 	if lossAccepted {
@@ -39,18 +39,17 @@ func remedy(dir string, lossAccepted bool) string {
 		acceptLoss, filepath.Join(dir, markFile), giveNew)
 }
 
-// fatal is what Pebble cannot go on from.
+// fatal is an error after which Pebble cannot go on.
 type fatal string
 
 func (f fatal) Error() string { return "pebble cannot go on: " + string(f) }
 
-// ends is why Pebble cannot go on, the first reason; nil while it can. It is asked
-// by every operation, so that the store ends by an error of theirs and never by a
-// panic on one of Pebble's own goroutines, which nobody could recover.
+// ends is the first reason why Pebble cannot go on; nil while it can. Every operation checks it. So the store ends
+// with an error of an operation, never with a panic on one of Pebble's own goroutines, which could not be recovered.
 type ends struct {
 	log *slog.Logger
 	dir string
-	// logNumber is that of the log file that is written.
+	// logNumber is the number of the log file being written.
 	logNumber atomic.Uint64
 
 	mu  sync.Mutex
@@ -74,7 +73,7 @@ func (e *ends) why() error {
 	return e.err
 }
 
-// orDamage gives the damage that was met; err when there was none.
+// orDamage gives the damage that was found; err if there was none.
 func (e *ends) orDamage(err error) error {
 	if d := (*DamagedError)(nil); errors.As(e.why(), &d) {
 		return d
@@ -88,15 +87,15 @@ func (e *ends) gone() bool {
 	return e.left
 }
 
-// listener takes what Pebble finds in its files, and which log it writes. Damage found
-// by a compaction, on a goroutine of Pebble's, is reported nowhere else.
+// listener records damage that Pebble finds in its files, and the log that it writes. If a compaction on a goroutine
+// of Pebble finds damage, this is the only report.
 func listener(e *ends) *pebble.EventListener {
 	return &pebble.EventListener{
 		WALCreated: func(info pebble.WALCreateInfo) { e.logNumber.Store(uint64(info.FileNum)) },
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			e.set(&DamagedError{Dir: e.dir, File: info.Path, Err: info.Details}, false)
 		},
-		// It is tried again and again: once the store has ended that says nothing.
+		// Pebble retries in the background: once the store has ended, further errors tell nothing new.
 		BackgroundError: func(err error) {
 			if e.why() == nil {
 				e.log.Error("pebble: "+err.Error(), "directory", e.dir)
@@ -105,7 +104,7 @@ func listener(e *ends) *pebble.EventListener {
 	}
 }
 
-// logger passes on what Pebble has to say to an operator.
+// logger passes Pebble's error messages to the log.
 type logger struct{ ends *ends }
 
 func (l logger) Infof(string, ...any) {}
@@ -114,8 +113,8 @@ func (l logger) Errorf(format string, args ...any) {
 	l.ends.log.Error("pebble: "+fmt.Sprintf(format, args...), "directory", l.ends.dir)
 }
 
-// Fatalf must not return. In a call of ours it is the error of that call; a
-// goroutine of Pebble's ends here, and the next operation says why.
+// Fatalf must not return. Within guarded it becomes the error of that call. A goroutine of Pebble ends here, and the
+// next operation returns the reason.
 func (l logger) Fatalf(format string, args ...any) {
 	f := fatal(fmt.Sprintf(format, args...))
 	ours := isGuarded()
@@ -126,8 +125,8 @@ func (l logger) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// guarded gives Pebble's fatal error as an error. Pebble ends the process at it;
-// here it is a failed call like any other.
+// guarded turns Pebble's fatal error into an error. By default Pebble ends the process; here the call fails like any
+// other.
 func guarded(call func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -141,7 +140,7 @@ func guarded(call func() error) (err error) {
 	return call()
 }
 
-// isGuarded reports whether the calling goroutine is within guarded.
+// isGuarded reports whether the calling goroutine is in guarded.
 func isGuarded() bool {
 	pcs := make([]uintptr, 128)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])

@@ -16,26 +16,24 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Inspection is what a shard's directory shows to one who does not open it.
+// Inspection is what a shard's directory shows without being opened.
 type Inspection struct {
-	// Exists: there is a directory.
+	// Exists: the directory exists.
 	Exists bool
-	// HeldBy is the process that has the shard open; 0 for none. A shard that this
-	// process itself has open shows as held by none.
+	// HeldBy is the id of the process that has the shard open; 0 for none. A shard that this process itself has open
+	// shows 0.
 	HeldBy int
-	// Holder is what the holder calls itself; when nobody holds the shard, what the
-	// last one did that could not stop in order. "" for none.
+	// Holder is the holder's name of itself. If no process holds the shard, it is that of the last one if it did not
+	// stop cleanly. "" for none.
 	Holder string
-	// Newest is when something in it was written last; zero when there is nothing.
+	// Newest is the time of the last write to a file in it; zero if there is none.
 	Newest time.Time
 }
 
-// Inspect reads a shard's directory next to a process that may have it open:
-// it writes nothing and takes no lock, not even for a moment. Its error is the one
-// that Open would give for a directory that cannot be made, one of something else, of
-// another cell or format, and for rows that are damaged; a holder is no error, and
-// the rows of a shard that is held are not read. Call it from a process that has not opened the
-// shard itself.
+// Inspect reads a shard's directory while another process may have it open: it writes nothing and takes no lock, not
+// even for a moment. It gives the errors of Open for a directory that cannot be created, has foreign files, belongs
+// to another cell or format, or has damaged rows. A holder is not an error; the rows of a held shard are not read.
+// The calling process must not have opened the shard itself.
 func Inspect(dir string, opts Options) (Inspection, error) {
 	var seen Inspection
 	opts, err := opts.complete()
@@ -67,7 +65,7 @@ func Inspect(dir string, opts Options) (Inspection, error) {
 		return seen, err
 	}
 	if err := d.verify(opts); err != nil {
-		// Files come and go once somebody opens the shard.
+		// A process that opens the shard meanwhile creates and deletes files.
 		if seen.HeldBy, _ = lockedBy(d.in(lockFile)); seen.HeldBy == 0 {
 			return seen, err
 		}
@@ -75,9 +73,8 @@ func Inspect(dir string, opts Options) (Inspection, error) {
 	return seen, nil
 }
 
-// verify reads every row of a shard that nobody has open, in memory, and checks that
-// nothing acknowledged is missing: it writes nothing and takes no lock. It gives the
-// first damage that it meets.
+// verify reads every row of a shard that no process has open, in memory, and checks that nothing acknowledged is
+// missing. It writes nothing and takes no lock. It returns the first damage that it finds.
 func (d *directory) verify(opts Options) error {
 	if _, err := d.fs.Stat(d.in(formatFile)); errors.Is(err, os.ErrNotExist) {
 		return nil // no row was written yet
@@ -110,13 +107,12 @@ func (d *directory) verify(opts Options) error {
 	return s.refusal(err, false)
 }
 
-// unlocked is a file system whose locks hold nothing.
+// unlocked is a file system whose locks do nothing.
 type unlocked struct{ vfs.FS }
 
 func (unlocked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// lockedBy gives the process that has locked a file as Pebble locks it; 0 for
-// none.
+// lockedBy gives the id of the process that has locked a file as Pebble does; 0 for none.
 func lockedBy(path string) (pid int, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -136,8 +132,8 @@ func lockedBy(path string) (pid int, err error) {
 	return int(lock.Pid), nil
 }
 
-// newest gives the time of the last write below a directory. Files that go
-// meanwhile are passed over: the store may be at work.
+// newest gives the time of the last write below a directory. Files that disappear meanwhile are ignored: the store
+// may be running.
 func newest(dir string) (at time.Time, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err == nil {

@@ -14,8 +14,7 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// Tail gives entries of all lanes by their time, so that no lane waits for
-// another's backlog.
+// Tail gives the entries of all lanes by their time, so that no lane waits for another's backlog.
 func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
 	s.using.RLock()
 	defer s.using.RUnlock()
@@ -55,7 +54,7 @@ func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) ([]shard
 	return entries, at, nil
 }
 
-// reading is a lane being read: next is the entry after the ones taken.
+// reading is a lane that is being read; next is the entry after those returned.
 type reading struct {
 	lane shard.LaneID
 	next uint64
@@ -85,7 +84,7 @@ func (s *Store) behind(from shard.Cursor) ([]*reading, error) {
 	return open, nil
 }
 
-// merge takes the oldest entries of the lanes.
+// merge gives the oldest entries of the lanes.
 func merge(r pebble.Reader, open []*reading, limit int) (entries []shard.Entry, err error) {
 	defer func() {
 		for _, l := range open {
@@ -126,7 +125,7 @@ func merge(r pebble.Reader, open []*reading, limit int) (entries []shard.Entry, 
 	return entries, nil
 }
 
-// read decodes the entry that is next.
+// read decodes the next entry.
 func (l *reading) read() error {
 	if l.next > l.last {
 		return nil
@@ -143,11 +142,11 @@ func (l *reading) read() error {
 	return err
 }
 
-// trimStep bounds what Trim does under one lock.
+// trimStep bounds the rows that Trim drops under one lock.
 const trimStep = 1000
 
-// Trim drops entries and tombstones older than a time, and the oldest over the bytes of
-// the options. It stops in order when its context ends: what it dropped stays dropped.
+// Trim drops entries and tombstones older than a time, and the oldest beyond the byte bounds of the options. If its
+// context ends, the finished steps remain.
 func (s *Store) Trim(ctx context.Context, before time.Time) error {
 	s.using.RLock()
 	defer s.using.RUnlock()
@@ -162,7 +161,7 @@ func (s *Store) Trim(ctx context.Context, before time.Time) error {
 	return s.trimSteps(ctx, func() (bool, error) { return s.trimTombstones(before) })
 }
 
-// over is by how many bytes there is too much; 0 without a bound.
+// over is by how many bytes size exceeds most; 0 without a bound.
 func over(size, most int64) int64 {
 	if most <= 0 {
 		return 0
@@ -170,8 +169,7 @@ func over(size, most int64) int64 {
 	return max(size-most, 0)
 }
 
-// trimSteps takes steps, each under the lock and then synced, until one is the
-// last.
+// trimSteps runs steps until one is the last. Each runs under the lock, and is then synced.
 func (s *Store) trimSteps(ctx context.Context, step func() (more bool, err error)) error {
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {

@@ -7,8 +7,8 @@ import (
 	"cellgate/shard"
 )
 
-// Keys are a letter and what follows it. Numbers are big-endian, so that they
-// sort; names hold no byte below 0x21, so that 0 can end one.
+// Keys are a letter and the text after it. Numbers are big-endian, so that they sort. Names have no byte below 0x21,
+// so that 0 can end a name.
 //
 //	h <host uuid>                        Host
 //	u <host uuid>                        Usage
@@ -82,8 +82,7 @@ func customNameKeyOf(n shard.NameRef) []byte {
 	return append(append(nameKey(customNameKey, string(n.Kind)), 0), n.Name...)
 }
 
-// after is the end of the range of keys that begin with a prefix. The prefix's
-// last byte is not 0xff.
+// after is the end of the range of keys with a prefix, whose last byte must not be 0xff.
 func after(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)
 	end[len(end)-1]++

@@ -14,18 +14,18 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// lane is one incarnation of one replica.
+// lane is the lane of one incarnation of a replica.
 type lane struct {
 	store *Store
 	id    shard.LaneID
 	state *laneState // guarded by store.mu
-	// turn is held by the Apply under way.
+	// turn is held by the running Apply.
 	turn chan struct{}
 	// last is the lane's last commit. Guarded by turn.
 	last *commit
 }
 
-// OpenLane starts a lane. Its incarnation is above all before it.
+// OpenLane starts a lane. Its incarnation is higher than all earlier ones.
 func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {
 	if replica == "" {
 		return nil, fault.Invalid("replica", "must not be empty")
@@ -70,7 +70,7 @@ func setLane(b *pebble.Batch, l *laneState) error {
 
 func (l *lane) ID() shard.LaneID { return l.id }
 
-// Apply decides under the store's lock and waits for the sync outside of it.
+// Apply decides under the store's lock, and waits for the sync without it.
 func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -78,7 +78,7 @@ func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error)
 	case <-ctx.Done():
 		return shard.Applied{}, ctx.Err()
 	}
-	// A context that ended while its sync was waited for left that open.
+	// If an earlier context ended during its wait for a sync, that sync may still be running.
 	if err := l.store.durable(ctx, l.last); err != nil {
 		return shard.Applied{}, err
 	}
@@ -100,8 +100,8 @@ func (l *lane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error)
 	}
 }
 
-// decide runs the operations and writes what they come to. The commit it gives
-// is the one to wait for: its own, or the last that it may have read.
+// decide runs the operations and writes the result. It gives the commit to wait for: its own, or the last one that it
+// may have read.
 func (l *lane) decide(ops []shard.Op) (shard.Applied, *commit, error) {
 	s := l.store
 	s.mu.Lock()
@@ -143,7 +143,7 @@ func (l *lane) decide(ops []shard.Op) (shard.Applied, *commit, error) {
 	return applied, c, nil
 }
 
-// tombstonesIn gives the end of each ended claim that a view has.
+// tombstonesIn gives the end of each ended claim in a view.
 func tombstonesIn(v *shard.View) map[string]time.Time {
 	var ended map[string]time.Time
 	for id, c := range v.Claims {
@@ -157,8 +157,7 @@ func tombstonesIn(v *shard.View) map[string]time.Time {
 	return ended
 }
 
-// writeEntry puts an entry and its rows into a batch. ended are the tombstones
-// there are of its claims.
+// writeEntry puts an entry and its rows into a batch. ended are the existing tombstones of its claims.
 func writeEntry(b *pebble.Batch, l *laneState, e shard.Entry, ended map[string]time.Time) error {
 	if err := setLane(b, l); err != nil {
 		return err
@@ -205,8 +204,7 @@ func setRow(b *pebble.Batch, ch shard.Change, row []byte, ended map[string]time.
 	}
 }
 
-// setClaim keeps a claim in one place: among the live ones, or among the
-// tombstones with their two indexes.
+// setClaim stores a claim in one place: among the live claims, or among the tombstones with their two indexes.
 func setClaim(b *pebble.Batch, c *shard.Claim, row []byte, ended map[string]time.Time) error {
 	end, wasEnded := ended[c.ClaimID]
 	if wasEnded {

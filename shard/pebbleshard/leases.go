@@ -7,20 +7,19 @@ import (
 	"cellgate/shard"
 )
 
-// lease is the end of a claim that was PENDING when it was noted.
+// lease is the end of a claim that was PENDING when the lease was pushed.
 type lease struct {
 	end     time.Time
 	claimID string
 }
 
-// leases has the earliest end first. A claim that is confirmed or ended stays in
-// it until its lease would have been over.
+// leases has the earliest end first. A claim that is confirmed or ended stays until its lease would have ended.
 type leases struct{ queue leaseQueue }
 
 func (l *leases) push(n lease) { heap.Push(&l.queue, n) }
 
-// due lists at most limit claims that are still PENDING and whose leases are
-// over, the longest overdue first, and forgets those that are not PENDING.
+// due lists at most limit claims that are still PENDING and whose leases are over, the longest overdue first. It
+// drops leases of claims that are no longer PENDING.
 func (l *leases) due(now time.Time, claims map[string]*shard.Claim, limit int) []shard.ClaimRef {
 	var refs []shard.ClaimRef
 	var kept []lease

@@ -13,32 +13,31 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// MARK is the high-water mark: the newest commit that was acknowledged, kept outside
-// of Pebble's files, so that Open knows when they have lost one.
+// MARK is the high-water mark: the number of the newest acknowledged commit. It is kept outside of Pebble's files, so
+// that Open detects if they lost a commit.
 //
-// A commit is written to MARK after its sync and before its answer, so MARK is never
-// ahead of the log, and no crash makes it so. The write is in the kernel then: a
-// process that is killed loses nothing of it. MARK itself is synced beside the commits,
-// at once after a pause and every markPause under load. What remains: power fails within
-// that time of an answer, and a disk that lied about the log's sync loses the commits of
-// just that time. Those are not missed.
+// A commit is written to MARK after its sync and before its acknowledgement, so MARK is never ahead of the log, even
+// after a crash. The write is then in the kernel: killing the process does not lose it. MARK itself is synced beside
+// the commits: at once after a pause, and every markPause under load. One case is not detected: power fails within
+// that time after an acknowledgement, and a disk that lied about the log's sync loses exactly the commits of that
+// time.
 //
-// The file has three slots. While one is synced, a second is written and the third
-// still holds what was synced before: a torn write costs no more than the newest.
+// The file has three slots. While one is being synced, the second is written, and the third still has what was synced
+// before. So a torn write costs only the newest mark.
 const (
 	markFile  = "MARK"
 	markSlots = 3
-	// slotSize keeps slots in blocks of their own.
+	// slotSize keeps slots in separate disk blocks.
 	slotSize = 4096
 	// markPause is the time between two syncs of MARK.
 	markPause = 10 * time.Millisecond
-	// acceptLoss is what an operator writes to MARK to go on with what is left.
+	// acceptLoss is the text that an operator writes to MARK to go on with what is left.
 	acceptLoss = "accept-loss"
 )
 
-// highWater is what a slot of MARK says.
+// highWater is the content of a slot of MARK.
 type highWater struct {
-	// commit is the number of the newest commit that was acknowledged; 0 for none.
+	// commit is the number of the newest acknowledged commit; 0 for none.
 	commit uint64
 	// log is the number of Pebble's log file at that time.
 	log uint64
@@ -50,18 +49,18 @@ func (h highWater) append(b []byte) []byte {
 	return fmt.Appendf(b, "crc %08x\n", crc32.ChecksumIEEE(b[start:]))
 }
 
-// parseSlot reads one slot; false when it is not whole.
+// parseSlot parses a slot; false if it is not complete.
 func parseSlot(b []byte) (h highWater, ok bool) {
 	line, _, _ := bytes.Cut(b, []byte("\n"))
 	var crc uint32
 	if _, err := fmt.Sscanf(string(line), "commit %d log %d crc %x", &h.commit, &h.log, &crc); err != nil {
 		return highWater{}, false
 	}
-	// Only what append writes.
+	// Only text that append writes.
 	return h, bytes.Equal(h.append(nil), append(line, '\n'))
 }
 
-// markText is a whole MARK file.
+// markText is the text of a whole MARK file.
 func markText(h highWater) string {
 	text := make([]byte, markSlots*slotSize)
 	for i := range markSlots {
@@ -70,7 +69,7 @@ func markText(h highWater) string {
 	return string(text)
 }
 
-// readMark gives the high-water mark, or that the operator accepts what is left.
+// readMark gives the high-water mark, or accepted if the operator accepts a loss.
 func (d *directory) readMark() (h highWater, accepted bool, err error) {
 	text, err := d.read(markFile)
 	if err != nil {
@@ -95,8 +94,8 @@ func (d *directory) readMark() (h highWater, accepted bool, err error) {
 	return h, false, nil
 }
 
-// lost is the error of a file without which it is unknown what is missing, or that
-// lacks acknowledged commits.
+// lost is the error for a file that lacks acknowledged commits, or whose loss makes it impossible to know whether
+// some are missing.
 func (d *directory) lost(file string, err error) error {
 	return &DamagedError{Dir: d.path, File: d.in(file), Err: err}
 }
@@ -108,9 +107,9 @@ type mark struct {
 	failed func(error)
 
 	mu sync.Mutex
-	// slot is the one that is written; the one before it is synced or being synced.
+	// slot is the slot to write; the one before it is synced or being synced.
 	slot int
-	// written: something is not synced yet.
+	// written: something was written and not synced yet.
 	written bool
 	line    []byte
 
@@ -119,7 +118,7 @@ type mark struct {
 	ended  chan struct{}
 }
 
-// openMark replaces MARK by one that says h, and opens it for writing.
+// openMark replaces MARK by one with h in every slot, and opens it for writing.
 func openMark(d *directory, h highWater, failed func(error)) (*mark, error) {
 	err := d.write(markFile, markText(h))
 	var f vfs.File
@@ -134,7 +133,7 @@ func openMark(d *directory, h highWater, failed func(error)) (*mark, error) {
 	return m, nil
 }
 
-// raise writes a commit that is on disk. It is called in the order of commits.
+// raise writes a commit that is on disk. It must be called in the order of commits.
 func (m *mark) raise(h highWater) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,7 +149,7 @@ func (m *mark) raise(h highWater) error {
 	return nil
 }
 
-// run syncs MARK after a write, and not sooner than markPause after the last time.
+// run syncs MARK after a write, but not sooner than markPause after the last sync.
 func (m *mark) run() {
 	defer close(m.ended)
 	for {
@@ -187,15 +186,15 @@ func (m *mark) sync() error {
 	return nil
 }
 
-// close syncs what was written last. Nothing is raised afterwards.
+// close syncs the last write. raise must not be called afterwards.
 func (m *mark) close() error {
 	close(m.ending)
 	<-m.ended
 	return errors.Join(m.sync(), m.file.Close())
 }
 
-// hasAcknowledged reports whether a directory without FORMAT has a MARK that is not
-// that of a shard in the making.
+// hasAcknowledged reports whether a directory without FORMAT has a MARK of an existing shard, not of one that was
+// being created.
 func (d *directory) hasAcknowledged() bool {
 	h, accepted, err := d.readMark()
 	return !errors.Is(err, os.ErrNotExist) && (err != nil || accepted || h.commit > 0)

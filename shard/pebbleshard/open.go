@@ -20,36 +20,32 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// pebbleFormat is Pebble's own version of its files; a newer one is a new
-// FormatVersion of ours.
+// pebbleFormat is Pebble's version of its files. A newer one requires a new FormatVersion.
 const pebbleFormat = pebble.FormatValueSeparation
 
-// memTable is Options.MemTable unless it is set, and about the size of a log file,
-// which Pebble allocates ahead and keeps a few of.
+// memTable is the default of Options.MemTable, and about the size of a log file. Pebble preallocates log files and
+// keeps a few.
 const memTable = 8 << 20
 
-// blockCache holds what was read of tables, in bytes: the indexes and filters in which
-// each new claim is looked for among the tombstones. Pebble's default is 8 MiB, which
-// other reads and writes push them out of.
+// blockCache is the size in bytes of the cache of table blocks. It holds the indexes and filters that each new claim
+// needs to check the tombstones. With Pebble's default of 8 MiB, other reads and writes evict them.
 const blockCache = 32 << 20
 
-// l0Threshold is Pebble's L0CompactionThreshold: a compaction starts when L0 has half as many
-// sublevels. Keys are random, so each compaction rewrites nearly every row, while reads of L0 are
-// rare and mostly answered by its Bloom filters. With Pebble's default, 4, each byte of the log was
-// written 5.6 times; with 16, 2.1 times.
+// l0Threshold is Pebble's L0CompactionThreshold: a compaction starts when L0 has half as many sublevels. Keys are
+// random, so each compaction rewrites nearly every row. Reads of L0 are rare, and its Bloom filters answer most of
+// them. With Pebble's default, 4, each byte of the log was written 5.6 times; with 16, 2.1 times.
 const l0Threshold = 16
 
-// Open opens the shard in a directory, or makes one there. Its errors are for who
-// starts the process: they name the directory, have every cause in their text and
-// say what to do; no caller of the API sees them, so they have no kind.
+// Open opens the shard in a directory, or creates one there. Its errors are for the operator who starts the process:
+// they name the directory, contain every cause, and say what to do. They have no fault.Kind, because no caller of the
+// API sees them.
 func Open(dir string, opts Options) (*Store, error) { return open(vfs.Default, dir, opts) }
 
-// OpenMem makes a shard in memory: it is gone when it is closed.
+// OpenMem makes a shard in memory, which is lost when it is closed.
 func OpenMem(opts Options) (*Store, error) { return open(vfs.NewMem(), "/shard", opts) }
 
-// Check gives the error that Open would, as far as files of something else,
-// another format or cell, and another holder go, and changes nothing: for a
-// process that opens several shards or none. It does not read rows.
+// Check gives the error that Open would give for foreign files, another format or cell, and another holder. It
+// changes nothing, and does not read rows. It is for a process that opens several shards or none.
 func Check(dir string, opts Options) error {
 	opts, err := opts.complete()
 	if err != nil {
@@ -96,9 +92,8 @@ func newStore(opts Options, dir *directory) *Store {
 	return s
 }
 
-// begin reads the rows, checks that nothing acknowledged is missing, and opens them for
-// writing. The check comes first, because Pebble deletes the files that it does not know
-// of when it opens others for writing: a shard that is refused does not change.
+// begin reads the rows, checks that nothing acknowledged is missing, and opens them for writing. The check comes
+// first: if Pebble opens for writing, it deletes files that it does not know, but a refused shard must not change.
 func (s *Store) begin() error {
 	high, accepted, err := s.dir.readMark()
 	if err != nil {
@@ -161,7 +156,7 @@ func (s *Store) checkClock() error {
 		s.dir.path, last.Format(time.RFC3339), now.Format(time.RFC3339), now.Sub(last).Round(time.Second), most)
 }
 
-// reseal writes the checksum of the rows that there are.
+// reseal writes the checksum of the existing rows.
 func (s *Store) reseal() error {
 	b := s.db.NewBatch()
 	if err := s.sum.seal(b, &s.sizes); err != nil {
@@ -179,8 +174,7 @@ func (s *Store) readOnly(fs vfs.FS, use func() error) (err error) {
 	return errors.Join(use(), s.db.Close())
 }
 
-// refusal is the error of rows that cannot be served: it names the file, as far as
-// that is known.
+// refusal is the error for rows that cannot be served. It names the file if that is known.
 func (s *Store) refusal(err error, lossAccepted bool) error {
 	if d := (*DamagedError)(nil); errors.As(err, &d) {
 		d.LossAccepted = lossAccepted
@@ -196,7 +190,7 @@ func (s *Store) refusal(err error, lossAccepted bool) error {
 	return s.ends.orDamage(fmt.Errorf("data directory %s: its rows cannot be read: %w; %s", s.dir.path, err, remedy(s.dir.path, lossAccepted)))
 }
 
-// openPebble opens Pebble with changed options; what it cannot go on from is an error.
+// openPebble opens Pebble with changed options. Fatal errors of Pebble are returned.
 func (s *Store) openPebble(change func(*pebble.Options)) (db *pebble.DB, err error) {
 	opts := pebbleOptions(&s.ends)
 	opts.MemTableSize = cmp.Or(s.opts.MemTable, memTable)
@@ -208,7 +202,7 @@ func (s *Store) openPebble(change func(*pebble.Options)) (db *pebble.DB, err err
 	return db, err
 }
 
-// pebbleOptions are those of every opening.
+// pebbleOptions are the options common to every opening.
 func pebbleOptions(e *ends) *pebble.Options {
 	opts := &pebble.Options{
 		Logger:             logger{e},
@@ -219,14 +213,14 @@ func pebbleOptions(e *ends) *pebble.Options {
 		L0CompactionThreshold: l0Threshold,
 		L0StopWritesThreshold: 3 * l0Threshold,
 	}
-	// Claims are looked for among the tombstones, where they hardly ever are.
+	// Claims are looked up among the tombstones, where they hardly ever are.
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return opts
 }
 
-// load reads every row but tombstones and the journal.
+// load reads every row except tombstones and the journal.
 func (s *Store) load() error {
 	last, err := s.number(timeKey)
 	if err != nil {
@@ -312,7 +306,7 @@ func (s *Store) load() error {
 	)
 }
 
-// each reads the values under a letter.
+// each visits the values whose keys begin with a letter.
 func (s *Store) each(prefix byte, row func([]byte) error) error {
 	low := []byte{prefix}
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: low, UpperBound: after(low)})
@@ -333,7 +327,7 @@ func (s *Store) each(prefix byte, row func([]byte) error) error {
 	return errors.Join(err, it.Close())
 }
 
-// number reads a number of the store's own; 0 when it is not there.
+// number reads a number of the store itself; 0 if it does not exist.
 func (s *Store) number(key []byte) (uint64, error) {
 	b, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {

@@ -14,8 +14,8 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// Load visits the gate, and hosts, usages, claims, pins, namespaces, admin states and names,
-// each by id.
+// Load visits the gate, and hosts, usages, claims, pins, namespaces, admin states and names, each in the order of
+// their ids.
 func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -65,7 +65,7 @@ func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	return at, nil
 }
 
-// keyed is a row and what rows of its kind are ordered by.
+// keyed is a row with its sort key.
 type keyed struct {
 	key    string
 	change shard.Change
@@ -108,8 +108,8 @@ func (s *Store) Due(ctx context.Context, limit int) ([]shard.ClaimRef, error) {
 
 const defaultPage = 1000
 
-// FindClaims reads claims by id when the query names claims, consumers or a
-// host, and goes through all of them otherwise.
+// FindClaims reads claims by id if the query names claims, consumers or a host without Ended. Otherwise it scans all
+// claims.
 func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (shard.ClaimPage, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultPage
@@ -140,8 +140,7 @@ func (s *Store) FindClaims(ctx context.Context, q shard.ClaimQuery) (shard.Claim
 	return page, nil
 }
 
-// liveNamed gives the ids of the live claims that a query can only mean, and
-// whether it names any at all. The caller holds s.mu.
+// liveNamed gives the ids of the live claims that can match, and whether the query names any. The caller holds s.mu.
 func (s *Store) liveNamed(q shard.ClaimQuery) (named []string, byName bool) {
 	switch {
 	case len(q.ClaimIDs) > 0:
@@ -193,7 +192,7 @@ func findClaims(ctx context.Context, r pebble.Reader, q shard.ClaimQuery, named 
 	return page, ctx.Err()
 }
 
-// readClaim finds one claim by id; nil when there is none.
+// readClaim finds a claim by id; nil if it does not exist.
 func readClaim(r pebble.Reader, id string, ended bool) (*shard.Claim, error) {
 	places := []byte{claimKey, tombstoneKey}
 	if !ended {
@@ -234,8 +233,7 @@ func endedOf(r pebble.Reader, consumers []string) ([]string, error) {
 	return ended, nil
 }
 
-// scanClaims goes through the live claims, and the tombstones when the query
-// includes them, by id.
+// scanClaims visits the live claims, and tombstones if the query includes them, in the order of ids.
 func scanClaims(ctx context.Context, r pebble.Reader, q shard.ClaimQuery, take func(*shard.Claim) bool) error {
 	var its []*pebble.Iterator
 	places := []byte{claimKey, tombstoneKey}
@@ -245,7 +243,7 @@ func scanClaims(ctx context.Context, r pebble.Reader, q shard.ClaimQuery, take f
 	var err error
 	for _, p := range places {
 		var it *pebble.Iterator
-		// After itself is left out by matches.
+		// Matches leaves out After itself.
 		it, err = r.NewIter(&pebble.IterOptions{LowerBound: nameKey(p, q.After), UpperBound: after([]byte{p})})
 		if err != nil {
 			break

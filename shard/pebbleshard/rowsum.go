@@ -11,22 +11,21 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// rowSum is a checksum of the rows that Open reads, whatever their order. Every commit
-// writes it, with the commit's number: so rows that are missing in the middle, where
-// later commits are there, are missed too.
+// rowSum is a checksum of the rows that Open reads, in any order. Every commit writes it, with the commit's number.
+// So Open also detects missing rows of earlier commits when later commits exist.
 type rowSum struct {
 	// commit is the number of the last commit.
 	commit uint64
 	sum    uint64
-	// rows has the checksum of each row by a hash of its key: 64 bits of a seed that no
-	// writer of rows knows, so that no two keys meet.
+	// rows has the checksum of each row by a 64-bit hash of its key. The hash's seed is random and unknown to writers
+	// of rows, so that they cannot construct collisions.
 	rows map[uint64]uint64
 	seed maphash.Seed
 }
 
 func newRowSum() *rowSum { return &rowSum{rows: map[uint64]uint64{}, seed: maphash.MakeSeed()} }
 
-// isSummed reports whether rows under a letter count: those that Open reads.
+// isSummed reports whether rows under a letter are in the checksum: those that Open reads.
 func isSummed(prefix byte) bool {
 	switch prefix {
 	case hostKey, usageKey, claimKey, pinKey, gateKey, namespaceKey, adminKey, customNameKey, laneKey:
@@ -47,15 +46,15 @@ func (r *rowSum) drop(key []byte) {
 	delete(r.rows, at)
 }
 
-// rowChecksum is of the key and the row. Sums of it hide no change: it is mixed.
+// rowChecksum is the checksum of a key and a row. It is mixed, so that changes do not cancel in sums.
 func rowChecksum(key, row []byte) uint64 {
 	x := xxhash.Sum64(key)*0x9e3779b97f4a7c15 + xxhash.Sum64(row)
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
 	return x ^ x>>32
 }
 
-// seal counts a batch as the next commit, and its rows in sizes, and writes the checksum
-// of the rows after it into it.
+// seal makes a batch the next commit: it counts the batch's rows in sizes, and adds the checksum of the rows after
+// it.
 func (r *rowSum) seal(b *pebble.Batch, z *sizes) error {
 	for ops := b.Reader(); ; {
 		kind, key, row, more, err := ops.Next()
@@ -85,14 +84,13 @@ func (r *rowSum) text() []byte {
 	return binary.BigEndian.AppendUint64(b, r.sum)
 }
 
-// check compares the rows that were read with what the last commit in Pebble wrote of
-// them, and that commit with the high-water mark. Its error is nil when nothing is
-// missing.
+// checkRows compares the rows that were read with the checksum in the last commit, and that commit with the
+// high-water mark. Its error is nil if nothing is missing.
 func (s *Store) checkRows(h highWater) error {
 	b, closer, err := s.db.Get(sumKey)
 	if errors.Is(err, pebble.ErrNotFound) {
 		if h.commit == 0 && len(s.sum.rows) == 0 {
-			return nil // a shard in the making
+			return nil // a shard that is being created
 		}
 		return s.dir.lost(pebbleDir, fmt.Errorf("its files have no commit, %d were acknowledged", h.commit))
 	}
@@ -118,8 +116,7 @@ func (s *Store) checkRows(h highWater) error {
 	return nil
 }
 
-// logFile names one of Pebble's log files below the directory, and says so when it is
-// not there.
+// logFile gives the name of a log file of Pebble, relative to the directory, and an error if it does not exist.
 func (d *directory) logFile(number uint64) (string, error) {
 	name := d.fs.PathJoin(pebbleDir, fmt.Sprintf("%06d.log", number))
 	if _, err := d.fs.Stat(d.in(name)); err != nil {

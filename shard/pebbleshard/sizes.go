@@ -7,11 +7,10 @@ import (
 	"cellgate/shard/rowcodec"
 )
 
-// sizes is how many bytes the journal and the tombstones have, keys and rows, before
-// Pebble compresses them.
+// sizes are the bytes of the journal and of the tombstones, keys and rows, before Pebble compresses them.
 type sizes struct{ journal, ended int64 }
 
-// add counts a row that is there, or will be.
+// add counts a row.
 func (z *sizes) add(key []byte, rowLen int) {
 	switch key[0] {
 	case entryKey:
@@ -21,10 +20,10 @@ func (z *sizes) add(key []byte, rowLen int) {
 	}
 }
 
-// tombstoneSize is that of a tombstone and, about, of its two indexes.
+// tombstoneSize is the size of a tombstone and, approximately, of its two index entries.
 func tombstoneSize(keyLen, rowLen int) int64 { return int64(3*keyLen + rowLen + 50) }
 
-// replace takes out the tombstones that changes write again, or make live again.
+// replace subtracts the tombstones that changes write again or make live again.
 func (z *sizes) replace(v *shard.View, changes []shard.Change) error {
 	for _, ch := range changes {
 		if ch.Claim == nil {
@@ -43,7 +42,7 @@ func (z *sizes) replace(v *shard.View, changes []shard.Change) error {
 	return nil
 }
 
-// countSizes counts what there is, at Open.
+// countSizes counts the existing rows, at Open.
 func (s *Store) countSizes() error {
 	for _, prefix := range []byte{entryKey, tombstoneKey} {
 		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: after([]byte{prefix})})

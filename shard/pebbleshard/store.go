@@ -13,30 +13,28 @@ import (
 	"cellgate/shard"
 )
 
-// Options say which shard to open.
+// Options describe the shard to open.
 type Options struct {
-	// Cell and CellUUID are recorded in a new shard and checked in an old one.
+	// Cell and CellUUID are recorded in a new shard, and checked in an existing one.
 	Cell     string
 	CellUUID string
-	// Holder says who opens it, for the message to a second opener; "" is the
-	// process id.
+	// Holder names the opener in the message to a second opener; "" means the process id.
 	Holder string
-	// MaxClockJump is how far the machine's clock may be ahead of the time that the shard
-	// was used last: Open refuses a later one, since store time never goes back. 0 is no
-	// bound.
+	// MaxClockJump is how far the machine's clock may be ahead of the shard's last time. If it is further ahead, Open
+	// refuses, since store time never goes back. 0 is no bound.
 	MaxClockJump time.Duration
-	// Clock is the machine's time; nil means time.Now.
+	// Clock is the machine's time; nil means a clock that steps of the wall clock do not move (steady).
 	Clock func() time.Time
-	// MaxDecisionBytes bounds the bodies of decisions, before Pebble compresses them:
-	// TrimDecisions drops the oldest beyond. 0 is no bound.
+	// MaxDecisionBytes bounds the bodies of decisions, before Pebble compresses them: TrimDecisions drops the oldest
+	// beyond it. 0 is no bound.
 	MaxDecisionBytes int64
-	// MaxJournalBytes and MaxEndedBytes bound the journal and the tombstones: Trim drops
-	// the oldest beyond. 0 is no bound.
+	// MaxJournalBytes and MaxEndedBytes bound the journal and the tombstones: Trim drops the oldest beyond them. 0 is
+	// no bound.
 	MaxJournalBytes, MaxEndedBytes int64
-	// MemTable is the size of a memtable, in bytes, of which there are two: large ones spare the
-	// processor, small ones memory. 0 means 8 MiB.
+	// MemTable is the size of a memtable in bytes; there are two. Large ones save CPU time, small ones memory. 0
+	// means 8 MiB.
 	MemTable uint64
-	// Log takes what Pebble has to say; nil means slog.Default().
+	// Log receives Pebble's messages; nil means slog.Default().
 	Log *slog.Logger
 }
 
@@ -46,8 +44,7 @@ type Store struct {
 	dir  *directory
 	db   *pebble.DB
 
-	// mu makes decisions one after the other. It is not held while a sync is
-	// waited for.
+	// mu serializes decisions on claims. It is not held during waits for syncs.
 	mu              sync.Mutex
 	rows            *cache
 	sum             *rowSum
@@ -55,11 +52,11 @@ type Store struct {
 	clock           clock
 	lanes           map[uint64]*laneState
 	lastIncarnation uint64
-	// last is the newest batch: who has seen a row has seen nothing newer.
+	// last is the newest batch: no row that a reader has seen is newer.
 	last   *commit
 	closed bool
 
-	// using is held for reading while Pebble is read outside of mu, and by Close.
+	// using is read-locked while Pebble is read without mu, and locked by Close.
 	using     sync.RWMutex
 	syncer    syncer
 	mark      *mark
@@ -67,7 +64,7 @@ type Store struct {
 	decisions decisions
 }
 
-// laneState is a lane's position: it has the entries (floor, last].
+// laneState is a lane's position: its entries are those in (floor, last].
 type laneState struct {
 	id    shard.LaneID
 	floor uint64
@@ -76,8 +73,7 @@ type laneState struct {
 
 var _ shard.Store = (*Store)(nil)
 
-// Now is store time. A reading beyond what is reserved on disk waits for a sync,
-// about once a second.
+// Now is store time. A reading beyond the reservation waits for a sync, about once a second.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	s.mu.Lock()
 	if err := s.usable(); err != nil {
@@ -100,7 +96,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// usable says why the store is not; the caller holds s.mu.
+// usable says why the store cannot be used; nil if it can. The caller holds s.mu.
 func (s *Store) usable() error {
 	if s.closed {
 		return fault.New(fault.CellUnavailable, "the shard of cell %s is closed", s.opts.Cell)
@@ -108,7 +104,7 @@ func (s *Store) usable() error {
 	return s.broken()
 }
 
-// broken says that a sync failed, or that Pebble cannot go on.
+// broken says that a sync failed, or that Pebble cannot go on; nil if neither.
 func (s *Store) broken() error {
 	err := s.syncer.failure()
 	switch {
@@ -120,8 +116,7 @@ func (s *Store) broken() error {
 	return nil
 }
 
-// Close waits for what is in flight and releases the directory. A second Close
-// does nothing.
+// Close waits for running commits and releases the directory. A second Close does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -130,9 +125,9 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	if s.broken() == nil && s.clock.reserved.After(s.clock.last) {
-		// Closed in order: go on from here, not from the reservation.
+		// A clean stop: the next start continues from the last reading, not from the reservation.
 		s.clock.closing = true
-		_, _ = s.commit(s.db.NewBatch()) // its failure is the syncer's, reported below
+		_, _ = s.commit(s.db.NewBatch()) // the syncer keeps its failure, which is reported below
 	}
 	s.mu.Unlock()
 

@@ -129,7 +129,7 @@ func (r *viewReader) group(id string) {
 	}
 }
 
-// tombstone reads an ended claim, and the bytes of its row; nil when there is none.
+// tombstone reads an ended claim, and the size of its row; nil if it does not exist.
 func (s *Store) tombstone(id string) (*shard.Claim, int, error) {
 	b, closer, err := s.db.Get(nameKey(tombstoneKey, id))
 	if errors.Is(err, pebble.ErrNotFound) {
