@@ -10,12 +10,12 @@ import (
 	"cellgate/shard"
 )
 
-// setAdmin sets an operator's state of host n.
+// setAdmin makes the operation that sets an operator's state of host n.
 func setAdmin(n int, to shard.Admin) *shard.SetAdminState {
 	return &shard.SetAdminState{HostUUID: HostID(n), State: to, Reason: "a bad disk", By: "alice"}
 }
 
-// setNova gives a reason to the states that have one.
+// setNova sets Nova's state of host n, with a reason if the state takes one.
 func setNova(n int, to shard.NovaState) *shard.SetNovaState {
 	p := &shard.SetNovaState{HostUUID: HostID(n), State: to}
 	if to == shard.NovaDisabled || to == shard.NovaForcedDown {
@@ -28,7 +28,7 @@ func endMaintenance(n int) *shard.EndMaintenance {
 	return &shard.EndMaintenance{HostUUID: HostID(n)}
 }
 
-// admin gives the row of host n; nil for none.
+// admin returns host n's row of states, or nil if there is none.
 func (s *suite) admin(n int) *shard.AdminState {
 	s.Helper()
 	return s.rows().AdminStates[HostID(n)]
@@ -70,9 +70,9 @@ func adminStateClauses() []clause {
 				s.do(NewClaim(n, 1, 1))
 			}
 			s.do(confirm(*Ref(3)), setAdmin(1, shard.AdminForcedDown))
-			s.do(NewClaim(1, 1, 1)) // the same again
+			s.do(NewClaim(1, 1, 1)) // a repeated claim
 			s.do(confirm(*Ref(1)))
-			s.do(confirm(*Ref(4))) // its lease was over: the instance is there
+			s.do(confirm(*Ref(4))) // claim 4's lease was over, but its instance runs
 			s.do(release(*Ref(2)))
 			away := NewClaim(5, 2, 1)
 			away.ConsumerUUID, away.Moves = ConsumerID(3), ClaimID(3)
@@ -103,7 +103,7 @@ func adminStateClauses() []clause {
 				p.AsOf = generation
 				return p
 			}
-			// Where there is no row, and the same state again: an older operation comes too late after either.
+			// A write that finds no row, or repeats the state, still makes older operations stale.
 			first := s.do(over(1, shard.AdminEnabled)).AdminState
 			if first == nil || first.State != shard.AdminEnabled || first.Generation != 3 {
 				s.Fatalf("the state is %+v", first)
@@ -116,13 +116,13 @@ func adminStateClauses() []clause {
 				s.Errorf("of %+v the same again makes %+v", first, again)
 			}
 			s.refused(over(3, shard.AdminDisabled), fault.StaleGeneration)
-			s.do(NewClaim(2, 1, 1)) // what is on the host moves its generation, and not the row's
+			s.do(NewClaim(2, 1, 1)) // a claim raises the host's generation, not the row's
 			s.do(over(4, shard.AdminDisabled))
-			s.do(setAdmin(1, shard.AdminForcedDown)) // without one it replaces any
+			s.do(setAdmin(1, shard.AdminForcedDown)) // a write without AsOf replaces any state
 			if o := s.refused(over(6, shard.AdminEnabled), fault.StaleGeneration); o.Newest != 7 {
 				s.Errorf("refused with generation %d, want 7", o.Newest)
 			}
-			s.do(setNova(1, shard.NovaSilent)) // the row is another
+			s.do(setNova(1, shard.NovaSilent)) // the row now has a higher generation
 			s.refused(over(7, shard.AdminEnabled), fault.StaleGeneration)
 			if got := s.admin(1); got.State != shard.AdminForcedDown || got.Generation != 8 {
 				s.Errorf("the state is %+v", got)
@@ -164,7 +164,7 @@ func adminStateClauses() []clause {
 				s.nothing(endMaintenance(1))
 				s.refused(NewClaim(n, 1, 1), fault.NoValidHost)
 				s.Advance(time.Hour + time.Second)
-				// Nobody has written the end yet.
+				// Nobody has written the maintenance's end yet.
 				c := s.do(NewClaim(n, 1, 1)).Claim
 				s.do(release(shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID}))
 				if end := s.do(endMaintenance(1)).AdminState; end.State != shard.AdminEnabled || !end.Since.Equal(a.Until) || !end.Until.IsZero() || end.By != "alice" {
@@ -196,7 +196,7 @@ func adminStateClauses() []clause {
 			p.For = time.Hour
 			s.do(p)
 			s.Advance(time.Hour + time.Second)
-			s.refused(NewClaim(1, 1, 1), fault.NoValidHost) // the maintenance alone is over
+			s.refused(NewClaim(1, 1, 1), fault.NoValidHost) // only the maintenance is over
 			if end := s.do(endMaintenance(1)).AdminState; end.State != shard.AdminEnabled || end.Nova != shard.NovaDisabled || end.NovaReason != "a bad fan" {
 				s.Errorf("the maintenance ended as %+v", end)
 			}
@@ -228,7 +228,7 @@ func adminStateClauses() []clause {
 			is(at(2*time.Second, shard.NovaDisabled))
 			s.nothing(at(time.Second, shard.NovaForcedDown))
 			s.nothing(at(time.Second, ""))
-			is(at(2*time.Second, shard.NovaForcedDown)) // two in one second
+			is(at(2*time.Second, shard.NovaForcedDown)) // two changes in one second
 			is(at(3*time.Second, ""))
 			s.nothing(at(2*time.Second, shard.NovaDisabled))
 			s.do(NewClaim(1, 1, 1))
@@ -237,10 +237,10 @@ func adminStateClauses() []clause {
 			s.do(p)
 			s.Advance(time.Hour + time.Second)
 			s.do(endMaintenance(1))
-			s.nothing(at(2*time.Second, shard.NovaDisabled)) // no operator's state forgets it
-			is(setNova(1, shard.NovaSilent))                 // one without a time is believed
+			s.nothing(at(2*time.Second, shard.NovaDisabled)) // an operator's change does not clear NovaAt
+			is(setNova(1, shard.NovaSilent))                 // a state without a time is accepted
 			is(at(time.Second, shard.NovaDisabled))
-			is(at(48*time.Hour, shard.NovaForcedDown)) // of a wrong clock: it keeps nothing out
+			is(at(48*time.Hour, shard.NovaForcedDown)) // a time in the future blocks no later reading
 			is(at(2*time.Hour, ""))
 			ends := setAdmin(1, shard.AdminEnabled)
 			ends.EndsNova = true
@@ -272,7 +272,7 @@ func adminStateClauses() []clause {
 				s.Errorf("it is %+v, the row is %+v", a, s.admin(1))
 			}
 			s.nothing(silent(true))
-			s.do(NewClaim(1, 1, 1)) // some replica receives a heartbeat
+			s.do(NewClaim(1, 1, 1)) // a silent agent's host still takes claims: some replica may receive its heartbeat
 			s.do(setNova(1, shard.NovaSilent))
 			p := setAdmin(1, shard.AdminMaintenance)
 			p.For = time.Hour

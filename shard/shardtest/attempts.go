@@ -5,14 +5,14 @@ import (
 	"cellgate/shard"
 )
 
-// attemptOf makes claim n as an attempt's.
+// attemptOf makes claim n for an attempt.
 func attemptOf(attempt string, n, host int, vcpus int64) *shard.NewClaim {
 	c := NewClaim(n, host, vcpus)
 	c.Attempt = attempt
 	return c
 }
 
-// takeOverAs gives claim n to an attempt, releaseAs gives it back as that attempt.
+// takeOverAs makes the operation by which an attempt takes over claim n. releaseAs makes that attempt's release.
 func takeOverAs(attempt string, n int) takeOver {
 	return takeOver{ClaimID: ClaimID(n), ConsumerUUID: ConsumerID(n), Attempt: attempt}
 }

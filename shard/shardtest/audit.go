@@ -7,15 +7,14 @@ import (
 	"cellgate/shard"
 )
 
-// gone is the release of claim n because version v of host 1's agent does not report its
-// instance.
+// gone makes the release of claim n for an instance that version v of host 1's agent no longer reports.
 func gone(n int, v uint64) release {
 	r := release(*Ref(n))
 	r.ReportedGoneBy = &shard.Registration{BootID: "boot-1", StateVersion: v}
 	return r
 }
 
-// seen makes claim 1 of host 1, CONFIRMED and reported by version 2 of its agent.
+// seen makes claim 1 on host 1, confirms it, and lets version 2 of the agent report it.
 func (s *suite) seen() {
 	s.Helper()
 	s.do(NewHost(1, 8), NewClaim(1, 1, 3), confirm(*Ref(1)), state(2, 8, map[int]int64{1: 3}))

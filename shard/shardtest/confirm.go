@@ -77,7 +77,7 @@ func confirmClauses() []clause {
 			ref := confirm(*Ref(1))
 			ref.Reinstate, ref.Lease = true, &time.Time{}
 			first := s.do(ref).Claim
-			// Sent twice, it does not confirm what it reinstated itself.
+			// A repeated request does not confirm the claim that it reinstated itself.
 			if again := s.nothing(ref).Claim; !equalRows(first, again) {
 				s.Errorf("first %+v, again %+v", first, again)
 			}
@@ -201,7 +201,7 @@ func confirmClauses() []clause {
 	}
 }
 
-// expired makes claim n and lets its lease end.
+// expired makes claim n, lets its lease end and expires it.
 func (s *suite) expired(n, host int, vcpus int64) {
 	s.Helper()
 	s.do(NewClaim(n, host, vcpus))

@@ -12,11 +12,10 @@ import (
 	"cellgate/shard"
 )
 
-// DecisionID names a decision; a greater n is a later one.
+// DecisionID returns a decision's id. A greater n sorts later.
 func DecisionID(n int) string { return fmt.Sprintf("cell1.%026d", n) }
 
-// NewDecision makes decision n: of second n, on instance n%5, of project n%3 and a
-// request of its own.
+// NewDecision makes decision n: at second n, for instance n%5 and project n%3, with a request id of its own.
 func NewDecision(n int) shard.Decision {
 	d := shard.Decision{
 		ID: DecisionID(n), At: time.Unix(int64(1000+n), 0).UTC(),
@@ -28,10 +27,10 @@ func NewDecision(n int) shard.Decision {
 	return d
 }
 
-// instance is the term of instance n.
+// instance returns the search term of instance n.
 func instance(n int) string { return "instance:" + ConsumerID(n) }
 
-// by asks for terms.
+// by makes a query for terms.
 func by(terms ...string) shard.DecisionQuery { return shard.DecisionQuery{Terms: terms} }
 
 func decisionClauses() []clause {
@@ -144,7 +143,7 @@ func decisionClauses() []clause {
 				d := NewDecision(n + 1)
 				d.Body = make([]byte, size)
 				if n%2 == 0 {
-					for i := range d.Body { // nothing compresses it
+					for i := range d.Body { // random bytes do not compress
 						d.Body[i] = byte(rng.Uint32())
 					}
 				}
@@ -233,7 +232,7 @@ func decisionClauses() []clause {
 					}
 				}
 			}
-			s.decide(NewDecision(22), NewDecision(31)) // one that is there, one that is not
+			s.decide(NewDecision(22), NewDecision(31)) // decision 22 is there, 31 is not
 			trim(0, 11)
 			left(21, 31)
 			trim(0, 0)
@@ -299,7 +298,7 @@ func decisionClauses() []clause {
 			if err := s.TrimDecisions(s.ctx, time.Unix(1, 0), 20); err != nil {
 				s.Fatal(err)
 			}
-			// Trims at once may each drop the same excess.
+			// Concurrent trims may each drop the same excess.
 			got := idsOf(s.decisions(shard.DecisionQuery{}))
 			if len(got) > 20 || len(got) < 10 || got[0] != NewDecision(writers*each-1).ID {
 				s.Errorf("left are %v", got)

@@ -1,10 +1,10 @@
-// Package shardtest says what every shard.Store does: one conformance suite for
-// all backends, one file a topic, a fresh store a test. It also has what tests
-// of a store's users need: rows made to measure, and Faulty.
+// Package shardtest is the conformance suite that every shard.Store passes. Each
+// topic has its own file, and each test opens a fresh store. The package also helps
+// to test a store's users: it makes rows (NewHost, NewClaim) and faults (Faulty).
 //
 //	func TestConformance(t *testing.T) { shardtest.Run(t, backend) }
 //
-// The clauses of the contract and the files whose tests hold them:
+// These files test the clauses of the contract:
 //
 //	shard.Store    Now                   time.go
 //	               OpenLane, Close       lanes.go, restart.go
@@ -28,16 +28,20 @@
 //	               PutHost               puthost.go, imports.go
 //	               WritePlacement, PutName, DeleteName  placement.go
 //	               MoveGate              gate.go
+//	               PutFacts              facts.go, facts_gone.go
+//	               SetAdminState, SetNovaState, SetSilent, EndMaintenance  adminstates.go
+//	               RemoveHost            removehost.go
+//	               Audit                 audit.go
 //	I1, I2         any concurrency       locks.go, linearizable.go, moves.go
 //	I3             restarts, crashes     restart.go
 //	               attempts given up     attempts.go
 //	I4             leases                expire.go
 //	I9             groups and pins       groups.go, pins.go, confirm.go
 //
-// Beyond the clauses there are Storm, random operations through lanes that fail, with
-// every checker on, and Metamorphic, the same operations on every store.
+// Beyond the clauses, Storm sends random operations through failing lanes and runs
+// every checker. Metamorphic sends the same operations to every store.
 //
-// What needs a backend's own faults (a sync that fails, power lost at any
-// moment, a foreign directory) is in the backend's own tests. The rules
-// themselves are held against naive ones in package shard.
+// The backend's own tests cover that backend's own faults: a failed sync, a power
+// loss at any moment, a foreign directory. The tests of package shard compare the
+// rules themselves with naive ones.
 package shardtest

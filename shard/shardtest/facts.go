@@ -8,12 +8,12 @@ import (
 	"cellgate/shard"
 )
 
-// putFacts says something of host n; "" takes the namespace away.
+// putFacts makes the operation that writes a namespace of host n. Empty facts delete the namespace.
 func putFacts(n int, namespace, facts string) *shard.PutFacts {
 	return &shard.PutFacts{HostUUID: HostID(n), Namespace: namespace, Facts: facts}
 }
 
-// namespaceOf gives a host's namespace; nil when there is none.
+// namespaceOf returns a host's namespace, or nil if there is none.
 func (s *suite) namespaceOf(n int, namespace string) *shard.Namespace {
 	s.Helper()
 	return s.rows().Namespaces[HostID(n)+" "+namespace]
@@ -111,26 +111,26 @@ func factsClauses() []clause {
 			if o := s.refused(over(1, `{"a":2}`), fault.StaleGeneration); o.Newest != n.Generation || n.Generation != 2 {
 				s.Errorf("refused with generation %d, there is %+v", o.Newest, n)
 			}
-			s.do(NewClaim(1, 1, 1)) // what is on the host moves its generation, and no namespace
+			s.do(NewClaim(1, 1, 1)) // a claim raises the host's generation, not the namespace's
 			s.do(putFacts(1, "neutron", `{}`))
 			again := s.do(over(2, `{ "a": 1 }`)).Namespace
 			if again.Facts != n.Facts || again.Generation != 5 || !equalRows(again, s.namespaceOf(1, "cinder")) {
 				s.Errorf("of %+v the same again makes %+v", n, again)
 			}
 			s.refused(over(4, ""), fault.StaleGeneration)
-			// Gone, since generation 6.
+			// The namespace goes at generation 6.
 			s.do(over(5, ""))
 			s.refused(over(5, `{"a":3}`), fault.StaleGeneration)
 			if g := generation(); g != 6 {
 				s.Errorf("the host is of generation %d, want 6", g)
 			}
-			s.do(over(6, "")) // not there already
+			s.do(over(6, "")) // a second deletion, at generation 7
 			if o := s.refused(over(6, `{"a":3}`), fault.StaleGeneration); o.Newest != 7 || generation() != 7 {
 				s.Errorf("refused with generation %d, the host is of %d, want 7", o.Newest, generation())
 			}
 			s.used(1, 1)
 			s.do(over(7, `{"a":4}`))
-			s.do(putFacts(1, "cinder", `{"a":5}`)) // without one it replaces any
+			s.do(putFacts(1, "cinder", `{"a":5}`)) // a write without AsOf replaces any facts
 			exact := over(100, `{"a":5}`)
 			exact.IfGeneration = 8
 			s.refused(exact, fault.StaleGeneration)

@@ -7,14 +7,14 @@ import (
 	"cellgate/shard"
 )
 
-// over is putFacts of host 1 over a generation.
+// over makes a putFacts of host 1 with an AsOf generation.
 func over(generation int64, namespace, facts string) *shard.PutFacts {
 	p := putFacts(1, namespace, facts)
 	p.AsOf = generation
 	return p
 }
 
-// goneClauses are of namespaces that are not there: since when.
+// goneClauses test what the store remembers about deleted namespaces.
 func goneClauses() []clause {
 	return []clause{
 		{name: "NewNamespacesOfAHostDoNotOvertakeEachOther", test: func(s *suite) {
@@ -22,7 +22,7 @@ func goneClauses() []clause {
 			for n := range 5 {
 				s.do(over(1, fmt.Sprintf("n%d", n), `{}`), NewClaim(n, 1, 1))
 			}
-			// Nor do those that are put and taken away again and again.
+			// Repeated writes and deletions do not overtake each other either.
 			before := s.rows().Usages[HostID(1)].Generation
 			for n := range 5 {
 				s.do(over(before, fmt.Sprintf("n%d", n), ""))
@@ -43,7 +43,7 @@ func goneClauses() []clause {
 		}},
 		{name: "AWriteOverAnEarlierGenerationDoesNotBringItBack", needs: []string{"reopen"}, test: func(s *suite) {
 			s.do(NewHost(1, 8), putFacts(1, "cinder", `{"a":1}`), putFacts(1, "neutron", `{"a":1}`))
-			s.do(putFacts(1, "cinder", "")) // 4
+			s.do(putFacts(1, "cinder", "")) // generation 4
 			s.do(over(3, "neutron", `{"a":2}`))
 			for range 2 {
 				s.refused(over(3, "cinder", `{"a":2}`), fault.StaleGeneration)
@@ -53,8 +53,8 @@ func goneClauses() []clause {
 				}
 				s.reopen()
 			}
-			// What is gone may be taken away again, which counts as a write too.
-			s.do(over(4, "cinder", "")) // 6
+			// Deleting a deleted namespace again is a write too.
+			s.do(over(4, "cinder", "")) // generation 6
 			s.refused(over(5, "cinder", `{"a":2}`), fault.StaleGeneration)
 			n := s.do(over(6, "cinder", `{"a":2}`)).Namespace
 			if n.Generation != 7 || !equalRows(n, s.namespaceOf(1, "cinder")) {
@@ -68,13 +68,14 @@ func goneClauses() []clause {
 		{name: "OnlyTheNewestThatAreGoneAreKept", needs: []string{"reopen"}, test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			name := func(n int) string { return fmt.Sprintf("n%d", n) }
-			// Each goes at generation 3+2n.
+			// Namespace n goes at generation 3+2n.
 			const all = shard.MaxGone + 3
 			for n := range all {
 				s.do(putFacts(1, name(n), `{}`), putFacts(1, name(n), ""))
 			}
 			for range 2 {
-				// Those that are kept, and the last of the others for all that are not.
+				// The store checks a remembered namespace by its own generation, and all others by the last one that
+				// it forgot.
 				s.refused(over(2+2*3, name(3), `{}`), fault.StaleGeneration)
 				for _, other := range []string{name(0), name(2), "never"} {
 					s.refused(over(2+2*2, other, `{}`), fault.StaleGeneration)
@@ -94,7 +95,8 @@ func goneClauses() []clause {
 					s.Fatalf("those that are gone count: %v", o.Refusal)
 				}
 			}
-			// In one batch two are forgotten, which is as if both had gone with the later one, and put again.
+			// One batch forgets two namespaces. The store treats both as gone at the later one's generation, and they
+			// are put again.
 			a := s.apply(opOf(putFacts(1, "never", "")), opOf(putFacts(1, "m0", "")), opOf(putFacts(1, "m1", "")),
 				opOf(over(3+2*4, name(4), `{}`)), opOf(putFacts(1, name(4), `{}`)), opOf(over(3+2*5, name(5), `{}`)))
 			if r := a.Outcomes[3].Refusal; r == nil || r.Kind != fault.StaleGeneration {

@@ -8,33 +8,32 @@ import (
 	"cellgate/shard"
 )
 
-// Faulty is a store with a fault before or after each of its calls, for tests
-// of who uses one. Hooks are called concurrently; a nil one does nothing. Set
-// them before use.
+// Faulty wraps a store and puts faults before or after its calls, to test the store's users. Callers run the hooks
+// concurrently. A nil hook does nothing. Set the hooks before use.
 type Faulty struct {
 	shard.Store
-	// Before is called before a call is passed on. An error is the call's, and
-	// nothing happens. It may wait, for a delay; ctx is the call's.
+	// Faulty calls Before ahead of each call, with the call's ctx. If Before returns an error, the caller gets it and
+	// nothing happens. Before may also wait, to delay the call.
 	Before func(ctx context.Context, call Call) error
-	// After is called when a call was done without an error. An error is what
-	// the caller gets of a call that worked.
+	// Faulty calls After once a call has succeeded. If After returns an error, the caller gets it although the call
+	// worked.
 	After func(ctx context.Context, call Call) error
 }
 
-// Call says which call of a store.
+// Call describes one call of a store.
 type Call struct {
-	// Name is the method's: Apply, Load …
+	// Name is the method's name: Apply, Load …
 	Name string
-	// Lane and Ops are Apply's.
+	// Lane and Ops are set for Apply only.
 	Lane shard.LaneID
 	Ops  []shard.Op
 }
 
-// Unavailable is what a store says that cannot be reached: nothing was done.
+// Unavailable is the error of a store that cannot be reached: nothing was written.
 func Unavailable() error { return fault.New(fault.CellUnavailable, "a fault of the test: unavailable") }
 
-// Unknown is what a store says that does not know whether it wrote: from After,
-// it worked but the caller got an error; from Before, it did not.
+// Unknown is the error of a store that does not know whether it wrote. Returned by After, the call worked; returned
+// by Before, it did not.
 func Unknown() error { return fault.New(fault.OutcomeUnknown, "a fault of the test: outcome unknown") }
 
 var _ shard.Store = (*Faulty)(nil)
@@ -119,7 +118,7 @@ type faultyLane struct {
 	faults *Faulty
 }
 
-// Apply passes on. A caller that gets an error gets no outcomes.
+// Apply passes on. If the caller gets an error, it gets no outcomes.
 func (l *faultyLane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 	var a shard.Applied
 	c := Call{Name: "Apply", Lane: l.ID(), Ops: ops}

@@ -14,7 +14,7 @@ import (
 	"cellgate/shard"
 )
 
-// hardwareKind is something of which a host has four, and an instance takes some.
+// hardwareKind is a kind of hardware. A host has four of it, and an instance takes some.
 type hardwareKind struct {
 	name, filter, lack string
 	guest              func(n int64) *schedule.NovaRequest
@@ -32,8 +32,8 @@ var hardwareKinds = []hardwareKind{
 	}},
 }
 
-// hardwareHost is host n in its version v with four free devices, dedicated CPUs (0 to 3) and
-// 2 MiB pages, but for those CPUs that are pinned.
+// hardwareHost is host n at state version v. It has four free devices, four dedicated CPUs (0 to 3) and four 2 MiB
+// pages. The pinned CPUs are not free.
 func hardwareHost(n int, v uint64, pinned ...int) *shard.PutHost {
 	p := BigHost(n)
 	p.Host.StateVersion = v
@@ -49,7 +49,7 @@ func hardwareHost(n int, v uint64, pinned ...int) *shard.PutHost {
 	return p
 }
 
-// takes makes claim n, which takes some of what a host has.
+// takes makes claim n, which takes count of this kind.
 func (k *hardwareKind) takes(n, host int, count int64) *shard.NewClaim {
 	c := NewClaim(n, host, 1)
 	judged := schedule.GuestCheck{Nova: k.guest(count), NUMA: true, PCI: true}
@@ -57,14 +57,14 @@ func (k *hardwareKind) takes(n, host int, count int64) *shard.NewClaim {
 	return c
 }
 
-// withHardware lets a claim take three devices, which nothing judges.
+// withHardware makes a claim take three devices without any check.
 func withHardware(c *shard.NewClaim) *shard.NewClaim {
 	check := schedule.GuestCheck{Nova: hardwareKinds[0].guest(3)}
 	c.Guest.Hardware = check.Encode()
 	return c
 }
 
-// full checks that an operation is refused for want of the kind.
+// full checks that a host refuses an operation because it lacks this kind.
 func (s *suite) full(k *hardwareKind, op any) {
 	s.Helper()
 	r := s.refused(op, fault.NoValidHost).Refusal
@@ -73,7 +73,7 @@ func (s *suite) full(k *hardwareKind, op any) {
 	}
 }
 
-// expiredHardware makes claim n of two and lets its lease end.
+// expiredHardware makes claim n of two, lets its lease end and expires it.
 func (s *suite) expiredHardware(k *hardwareKind, n, host int) {
 	s.Helper()
 	c := k.takes(n, host, 2)
@@ -95,7 +95,7 @@ func hardwareClauses() []clause {
 			s.do(hardwareHost(1, 1))
 			first := s.do(k.takes(1, 1, 2)).Claim.Guest.Assigned.Cells[0].Pinned
 			second := s.do(k.takes(2, 1, 2)).Claim.Guest.Assigned.Cells[0].Pinned
-			// The compute pins the first instance to what was assigned to the second.
+			// The report shows instance 1 pinned to the CPUs that claim 2 was assigned.
 			p := hardwareHost(1, 2, second...)
 			p.Instances = state(2, 8, map[int]int64{1: 1}).Instances
 			s.do(p)
@@ -104,7 +104,7 @@ func hardwareClauses() []clause {
 				s.Errorf("assigned %v, want %v", got, first)
 			}
 			s.full(k, k.takes(3, 1, 1))
-			// It takes all: nothing is left for the claim, until a report has room again.
+			// The report pins all CPUs. The claim has none until a report frees some.
 			s.do(hardwareHost(1, 3, 0, 1, 2, 3))
 			if c := s.find(2); c.State != shard.Pending || c.Guest.Assigned != nil {
 				s.Errorf("the claim is %s with %+v", c.State, c.Guest.Assigned)
@@ -191,7 +191,7 @@ func hardwareClauses() []clause {
 			}
 			s.do(k.takes(3, 1, 4))
 			s.full(k, k.takes(4, 2, 3))
-			// An expired one comes back by a swap, to its own host as well.
+			// An expired claim comes back by a swap, even to its own host.
 			s.do(k.takes(5, 2, 2))
 			s.Advance(2 * time.Minute)
 			s.do(expire(*Ref(1)), k.takes(6, 2, 1))
@@ -235,7 +235,7 @@ func hardwareClauses() []clause {
 		{"AReportThatHasTheInstanceHasItsDevices", "", func(s *suite, k *hardwareKind) {
 			s.do(hardwareHost(1, 1), k.takes(1, 1, 3), k.takes(2, 1, 1), confirm(*Ref(2)))
 			s.full(k, k.takes(3, 1, 1))
-			// The report counts them as free all the same: that is the host's count.
+			// The report still counts the devices as free, and the store believes the report.
 			p := hardwareHost(1, 2)
 			p.Instances = state(2, 8, map[int]int64{1: 1, 2: 1}).Instances
 			s.do(p)
@@ -271,7 +271,7 @@ func hardwareClauses() []clause {
 	return clauses
 }
 
-// devicesOfProviders has two hosts with two devices each, which are providers of their own.
+// devicesOfProviders tests two hosts with two devices each, where each device has its own provider.
 func devicesOfProviders(s *suite) {
 	provider := func(host, n int) schedule.ID { return schedule.ID{0: byte(host), 15: byte(n)} }
 	pool := func(host, n int) string {
@@ -304,7 +304,7 @@ func devicesOfProviders(s *suite) {
 	has(s.do(takes(1, 1, 2)).Claim, 1, 2)
 	s.full(&hardwareKinds[0], takes(2, 1, 2))
 	has(s.do(takes(2, 1, 1)).Claim, 1, 1)
-	// An alternate has other providers, and so do later reports and confirms.
+	// An alternate host has other providers. Later reports and confirms keep to the providers of the swap.
 	swap := swapTo(2, 2)
 	s.full(&hardwareKinds[0], swap)
 	swap.Mappings = mapped(2, 2)
@@ -321,7 +321,7 @@ func devicesOfProviders(s *suite) {
 	has(s.find(2), 2, 2)
 }
 
-// theLastDevice lets lanes claim and swap to the last of a host's devices, all at once.
+// theLastDevice lets several lanes claim, or swap to, a host's last device at the same moment.
 func theLastDevice(s *suite) {
 	const lanes = 4
 	r := s.openLanes(lanes)
@@ -347,9 +347,8 @@ func theLastDevice(s *suite) {
 	}
 }
 
-// devicesUnderConcurrency lets lanes claim, confirm, swap and release at random on a few
-// hosts that report anew at times: no picture of the shard has a device, page or dedicated
-// CPU twice (Overfull).
+// devicesUnderConcurrency lets lanes claim, confirm, swap and release at random on a few hosts that sometimes report
+// anew. Whoever loads the shard never finds a device, page or dedicated CPU taken twice (Overfull).
 func devicesUnderConcurrency(s *suite) {
 	const hosts, lanes, steps = 3, 4, 60
 	for h := range hosts {
@@ -390,8 +389,7 @@ func devicesUnderConcurrency(s *suite) {
 	writers.Wait()
 }
 
-// twice says what of a host's report, read the naive way, more than one claim has, or none
-// may have.
+// twice reads a host's report naively. It returns what more than one claim has, and what no claim may have.
 func twice(h *shard.Host, claims []*shard.Claim) (wrong []string) {
 	if h.Facts == nil {
 		return nil
@@ -416,7 +414,7 @@ func twice(h *shard.Host, claims []*shard.Claim) (wrong []string) {
 		} `json:"nova_object.data"`
 	}
 	if json.Unmarshal([]byte(h.Facts.PCIStats), &pools) != nil || json.Unmarshal([]byte(h.Facts.NUMATopology), &numa) != nil {
-		return nil // not one that these tests report
+		return nil // these tests report no such facts
 	}
 	var free, taken int64
 	for _, p := range pools {

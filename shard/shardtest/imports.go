@@ -8,7 +8,7 @@ import (
 	"cellgate/shard"
 )
 
-// imported makes state n of host 1 as Nova's tables have it.
+// imported makes import n of host 1, as Nova's tables have the host.
 func imported(n uint64, vcpus int64, instances map[int]int64) *shard.PutHost {
 	p := state(n, vcpus, instances)
 	p.Host.Imported, p.Host.BootID = true, "import-1"
@@ -45,7 +45,7 @@ func importClauses() []clause {
 			other.Host.BootID = "import-2"
 			s.changesNothing(other, shard.Outcome{Unchanged: true})
 			s.gives(imported(3, 8, map[int]int64{2: 2}), shard.Outcome{Unchanged: true, Adopted: 1, Released: 1})
-			// Again and back again: each adoption is a claim of its own.
+			// The instances change back: each adoption makes a new claim.
 			s.gives(imported(4, 8, map[int]int64{1: 1}), shard.Outcome{Unchanged: true, Adopted: 1, Released: 1})
 			if !equalRows(before, host(s)) {
 				s.Errorf("host is %+v, was %+v", host(s), before)
@@ -95,7 +95,7 @@ func importClauses() []clause {
 			s.gives(imported(2, 8, map[int]int64{2: 2}), shard.Outcome{OwnedByAgent: true, InstancesTaken: true, Released: 2})
 			s.state(5, shard.Released)
 			s.state(6, shard.Pending)
-			s.state(7, shard.Confirmed) // no import has had its instance
+			s.state(7, shard.Confirmed) // no import ever had its instance
 			s.used(1, 4)
 			if !equalRows(before, host(s)) {
 				s.Errorf("host is %+v, was %+v", host(s), before)
@@ -150,7 +150,7 @@ func importClauses() []clause {
 				s.Errorf("what the agent reported is %+v", n)
 			}
 
-			// Nova takes it out of an aggregate that its agent reports: it stays out.
+			// Nova removes the host from an aggregate that its agent reports: the host stays out.
 			follows(nova(3))
 			is(3, true, "ssd")
 			s.do(agents(3))
@@ -163,7 +163,7 @@ func importClauses() []clause {
 			s.do(ends)
 			is(1, false, "mine", "ssd")
 
-			// An agent that takes its host from the tables has what these had.
+			// When an agent takes over an imported host, the host keeps what the tables gave it.
 			s.do(moveGate(0, shard.GateLegacy), nova(2, rack("rack1", "z1")...))
 			is(2, false, "rack1")
 			s.do(moveGate(1, shard.GateNative), agents(4))
@@ -193,7 +193,7 @@ func importClauses() []clause {
 				s.changesNothing(older(last.Add(-time.Second), 11, map[int]int64{1: 1}), skipped)
 				s.state(claimed, shard.Confirmed)
 				s.used(1, 5)
-				// More than a claim holds is in use, whoever is newer.
+				// If an import shows more in use than a claim holds, the import counts, even if the claim is newer.
 				s.gives(older(last.Add(-time.Second), 11, map[int]int64{1: 3, 2: 2, claimed: 1}), want)
 				s.used(1, 6)
 				now := s.now().Add(time.Second)
@@ -206,7 +206,7 @@ func importClauses() []clause {
 		{name: "AnAgentTakesItsHostFromTheImport", test: func(s *suite) {
 			s.do(imported(9, 8, map[int]int64{1: 1}))
 			agents := state(1, 16, map[int]int64{1: 1})
-			agents.Host.BootID = "import-1" // even so
+			agents.Host.BootID = "import-1" // the same boot id changes nothing
 			s.do(agents)
 			if h := host(s); h.Imported || h.StateVersion != 1 || h.Providers[0].Inventories[0].Total != 16 {
 				s.Errorf("host is %+v", h)

@@ -137,14 +137,13 @@ func (s *suite) tail(from shard.Cursor, limit int) ([]shard.Entry, shard.Cursor)
 	return e, at
 }
 
-// anyOrder commits six transactions that were numbered at their start, in every
-// order that keeps each lane's own, and reads after each commit. A reader that
-// remembers the highest number it has seen loses those that commit late; one
-// with a position in every lane does not.
+// anyOrder commits six transactions in every order that keeps each lane's own order, and reads after each commit. A
+// naive reader that remembers the highest number seen loses late commits. A reader with a position in every lane does
+// not.
 func anyOrder(s *suite) {
 	lanes := []shard.Lane{s.openLane("a"), s.openLane("b"), s.openLane("c")}
 	_, at := s.tail(nil, 100)
-	// The lanes' turns; the numbers are given round by round: a1 b1 c1 a2 b2 c2.
+	// The letters are the lanes. Transactions get their numbers round by round: a1 b1 c1 a2 b2 c2.
 	const turns = "aabbcc"
 	host, lost, read := 0, 0, 0
 	permute([]byte(turns), func(order []byte) {
@@ -177,7 +176,7 @@ func anyOrder(s *suite) {
 	s.Logf("%d entries read in %d orders; a reader that follows numbers loses %d", read, read/len(turns), lost)
 }
 
-// permute visits the distinct orders of the letters.
+// permute calls visit with each distinct order of the letters.
 func permute(letters []byte, visit func([]byte)) {
 	slices.Sort(letters)
 	var walk func(done, left []byte)
@@ -196,8 +195,7 @@ func permute(letters []byte, visit func([]byte)) {
 	walk(nil, letters)
 }
 
-// readerBeside lets a reader follow its cursor while lanes commit, and compares
-// what it read with what the lanes were answered.
+// readerBeside follows the journal while lanes commit. It compares what it read with what the lanes were answered.
 func readerBeside(s *suite) {
 	const lanes, each = 6, 60
 	s.do(NewHost(1, 1000))
@@ -209,7 +207,7 @@ func readerBeside(s *suite) {
 	reader.Go(func() {
 		var at shard.Cursor
 		for {
-			last := ctx.Err() != nil // read once more after the writers ended
+			last := ctx.Err() != nil // read once more after the writers have ended
 			entries, next, err := s.Tail(s.ctx, at, 7)
 			if err != nil {
 				s.Errorf("Tail: %v", err)

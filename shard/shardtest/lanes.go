@@ -35,7 +35,7 @@ func laneClauses() []clause {
 			if a.Entry.Lane != s.lane.ID() || a.Entry.Seq != 1 || a.Entry.At.IsZero() {
 				s.Errorf("entry is %+v", a.Entry)
 			}
-			// A host, its usage, two claims and a pin that is gone.
+			// The entry has a host, its usage, two claims and a pin without holders.
 			if n := len(a.Entry.Changes); n != 5 {
 				s.Fatalf("entry has %d changes: %+v", n, a.Entry.Changes)
 			}

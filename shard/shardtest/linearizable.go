@@ -12,10 +12,10 @@ func linearizableClauses() []clause {
 	return []clause{{name: "I1_ClaimsReleasesAndReadsAreLinearizable", test: linearizable}}
 }
 
-// access is one operation on a provider, as its caller sees it.
+// access is one operation on a provider, as its caller observes it.
 type access struct {
 	host   int
-	before int64 // in use when the window began
+	before int64 // the amount in use when the window began
 	kind   accessKind
 	amount int64
 }
@@ -30,8 +30,8 @@ const (
 
 const linearCapacity = 20
 
-// provider is what a provider is to its callers: an amount in use. A claim is
-// done exactly when it fits, a release gives back, a look sees the amount.
+// provider models a provider as an amount in use. A claim succeeds exactly when it fits, a release lowers the amount,
+// and a read returns it.
 var provider = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byHost := map[int][]porcupine.Operation{}
@@ -67,8 +67,8 @@ var provider = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %v", input, output) },
 }
 
-// linearizable lets callers claim, confirm, swap, release and read, several a lane, without faults: a Storm
-// says what it holds that against.
+// linearizable lets callers claim, confirm, swap, release and read without faults. Several callers share a lane.
+// Storm lists the checks.
 func linearizable(s *suite) {
 	storm := NewStorm(s, 1)
 	storm.Hosts, storm.Workers, storm.Batch = 5, 8, 3

@@ -9,8 +9,8 @@ import (
 	"cellgate/shard"
 )
 
-// lockClauses are races for rows that are there already. A transaction that makes a row
-// second gets an error of the store; one that changes a row that is there must have locked it.
+// lockClauses race for rows that already exist. The store refuses a second insert of a row by itself, but a
+// transaction that changes an existing row must lock it.
 func lockClauses() []clause {
 	return []clause{
 		{name: "I1_ConcurrentClaimsNeverExceedCapacity", test: capacityUnderConcurrency},
@@ -136,9 +136,9 @@ func lockClauses() []clause {
 	}
 }
 
-// capacityUnderConcurrency lets lanes claim and release at random on a few small hosts, with a
-// reader beside: no picture of the shard has a provider over capacity. A batch may lose to others
-// (CONTENDED), but no call finds the cell unavailable.
+// capacityUnderConcurrency lets lanes claim and release at random on a few small hosts, while a reader loads the
+// shard. No reader finds a provider over capacity. A batch may lose to others (CONTENDED), but no call returns
+// CELL_UNAVAILABLE.
 func capacityUnderConcurrency(s *suite) {
 	const hosts, lanes, steps, capacity = 4, 6, 100, 10
 	for h := range hosts {

@@ -14,13 +14,13 @@ import (
 	"cellgate/shard"
 )
 
-// grain is the unit of time of Metamorphic's stories: leases and jumps of the clock are
-// multiples of it, and a story takes far less time by itself.
+// grain is the unit of time of Metamorphic's histories. Leases and clock jumps are multiples of it, and a whole
+// history runs in far less.
 const grain = 300 * time.Second
 
-// Metamorphic does the same random operations to each backend, and fails where one
-// tells another story than the first: other outcomes, journal entries, rows, claims
-// found or leases over. Times are compared by the grain. The backends need Advance.
+// Metamorphic sends the same random operations to each backend. It fails if a backend differs from the first in
+// outcomes, journal entries, rows, claims found or leases over. It compares times by the grain. The backends need
+// Advance.
 func Metamorphic(t *testing.T, seed uint64, backends ...Backend) {
 	var first []string
 	for i, b := range backends {
@@ -57,7 +57,7 @@ func Metamorphic(t *testing.T, seed uint64, backends ...Backend) {
 	}
 }
 
-// storyteller writes down what a store does.
+// storyteller records what a store does.
 type storyteller struct {
 	*testing.T
 	*Instance
@@ -67,9 +67,9 @@ type storyteller struct {
 	lanes []shard.Lane
 	at    shard.Cursor
 	made  int
-	// gate is as the last operation that moved it was answered.
+	// gate is the outcome of the last operation that moved it.
 	gate *shard.Gate
-	// last is the host of each claim that was answered with.
+	// last has the host of each claim, from the newest outcome.
 	last  map[string]string
 	lines []string
 }
@@ -122,12 +122,12 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 	return s.lines
 }
 
-// readJournal follows the journal, and sometimes reads.
+// readJournal follows the journal, and sometimes makes other reads.
 func (s *storyteller) readJournal(step int) {
 	entries, at, err := s.Tail(s.ctx, s.at, 100)
 	for i := range entries {
 		e := &entries[i]
-		e.Lane.Incarnation = 0 // its number is the store's own
+		e.Lane.Incarnation = 0 // each store counts incarnations its own way
 		slices.SortFunc(e.Changes, func(a, b shard.Change) int { return strings.Compare(plain(a), plain(b)) })
 		s.writeLine("journal", e, nil)
 	}
@@ -171,13 +171,13 @@ func (s *storyteller) readJournal(step int) {
 			if err != nil {
 				s.Fatalf("Now: %v", err)
 			}
-			// Half a grain beside all that was written.
+			// Half a grain keeps the limit away from every time written.
 			s.writeLine("trim", nil, s.Trim(s.ctx, now.Add(-grain/2-time.Duration(s.rng.IntN(3))*grain)))
 		}
 	}
 }
 
-// operation makes one that is likely to mean something, or two that belong together.
+// operation makes an operation that is likely to have an effect, or two that belong together.
 func (s *storyteller) operation(step, hosts int) []shard.Op {
 	rng := s.rng
 	n := rng.IntN(s.made + 1)
@@ -313,12 +313,12 @@ var moment = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:]{8}(\.[0-9]
 func plain(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // rows have nothing that JSON has not
+		panic(err) // JSON can encode every row
 	}
 	return string(b)
 }
 
-// writeLine writes a line, with moments as grains since the beginning.
+// writeLine records a line. It writes each time as grains since the start.
 func (s *storyteller) writeLine(what string, v any, err error) {
 	s.Helper()
 	text := moment.ReplaceAllStringFunc(plain(v), func(m string) string {
@@ -330,11 +330,11 @@ func (s *storyteller) writeLine(what string, v any, err error) {
 			return "never"
 		}
 		if at.Before(s.start.Add(-time.Hour)) {
-			return at.UTC().Format(time.RFC3339) // given as such, not of the story
+			return at.UTC().Format(time.RFC3339) // a fixed time that the test chose
 		}
 		return fmt.Sprintf("T%d", at.Sub(s.start).Round(grain)/grain)
 	})
-	// What is empty is what is not there.
+	// Stores may differ between an empty value and none.
 	text = strings.NewReplacer("[]", "null", "{}", "null", `""`, "null").Replace(text)
 	if err != nil {
 		text = fmt.Sprintf("error %v", err)

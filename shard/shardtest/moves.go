@@ -7,14 +7,14 @@ import (
 	"cellgate/shard"
 )
 
-// moving makes claim n, of one VCPU, that moves claim from of consumer from.
+// moving makes claim n, of one VCPU, on a host. It moves claim from of consumer from.
 func moving(n, from, host int) *shard.NewClaim {
 	c := NewClaim(n, host, 1)
 	c.ConsumerUUID, c.Moves = ConsumerID(from), ClaimID(from)
 	return c
 }
 
-// refOf names claim n of another claim's consumer.
+// refOf names claim n, whose consumer has another number.
 func refOf(n, consumer int) shard.ClaimRef {
 	return shard.ClaimRef{ClaimID: ClaimID(n), ConsumerUUID: ConsumerID(consumer)}
 }
@@ -55,7 +55,7 @@ func moveClauses() []clause {
 			s.inTheWay(third, first)
 			third.Moves = ""
 			s.inTheWay(third, first)
-			// The source ended: the move is the consumer's claim like any other.
+			// The source has ended: the move now counts as the consumer's ordinary claim.
 			s.do(release(*Ref(1)))
 			s.inTheWay(moving(3, 1, 2), move)
 			third.Moves = ClaimID(2)
@@ -119,7 +119,7 @@ func moveClauses() []clause {
 			s.do(grouped(2, 1, "affinity", 0))
 			s.refused(n, fault.NoValidHost)
 			s.do(release(*Ref(2)), n)
-			// On two hosts at once, others fit on neither.
+			// The group is on two hosts at once, so no other member fits on either.
 			s.refused(grouped(4, 1, "affinity", 0), fault.NoValidHost)
 			s.do(confirm(refOf(3, 1)), grouped(4, 2, "affinity", 0))
 		}},

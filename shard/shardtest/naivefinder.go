@@ -8,7 +8,7 @@ import (
 	"cellgate/shard"
 )
 
-// NaiveFinder is a shard.HostFinder that reads every row.
+// NaiveFinder is a shard.HostFinder that loads every row.
 type NaiveFinder struct{ Store shard.Store }
 
 func (f NaiveFinder) FindHosts(ctx context.Context, q shard.HostQuery) (shard.HostMatches, error) {

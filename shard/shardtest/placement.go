@@ -7,7 +7,7 @@ import (
 	"cellgate/shard"
 )
 
-// rootWrite creates root n with so many VCPU.
+// rootWrite creates root n with the given VCPU.
 func rootWrite(n int, vcpus int64) shard.ProviderWrite {
 	return shard.ProviderWrite{
 		UUID: HostID(n), HostUUID: HostID(n), Create: true, Name: new(ServiceHost(n)),
@@ -34,7 +34,7 @@ func writeConsumers(list ...shard.ConsumerWrite) shard.Op {
 	return shard.Op{WritePlacement: &shard.WritePlacement{Consumers: list}}
 }
 
-// on is so many VCPU of a root.
+// on is an allocation of a root's VCPU.
 func on(host int, vcpus int64) shard.RootAllocations {
 	return shard.RootAllocations{HostUUID: HostID(host), Allocations: []shard.Used{{ProviderUUID: HostID(host), ResourceClass: Class, Amount: vcpus}}}
 }
@@ -43,7 +43,8 @@ func holds(consumer int, list ...shard.RootAllocations) shard.ConsumerWrite {
 	return shard.ConsumerWrite{UUID: ConsumerID(consumer), AnyGeneration: true, ProjectID: "p", UserID: "u", Allocations: list}
 }
 
-// atGeneration is a write that names the generation that the consumer must have; 0: it must hold nothing.
+// atGeneration makes a write that names the consumer's expected generation. If it is 0, the consumer must hold
+// nothing.
 func atGeneration(w shard.ConsumerWrite, generation int64) shard.ConsumerWrite {
 	w.AnyGeneration, w.Generation = false, nil
 	if generation > 0 {
@@ -52,7 +53,7 @@ func atGeneration(w shard.ConsumerWrite, generation int64) shard.ConsumerWrite {
 	return w
 }
 
-// denied runs a write that must be refused for a reason, and change nothing.
+// denied runs a write that the store must refuse for a reason, without changing anything.
 func (s *suite) denied(op shard.Op, kind fault.Kind, reason shard.PlacementReason) {
 	s.Helper()
 	if o := s.refused(op, kind); o.Refusal.Placement == nil || o.Refusal.Placement.Reason != reason {
@@ -73,7 +74,7 @@ func (s *suite) provider(host int, uuid string) shard.Provider {
 	return h.Providers[at]
 }
 
-// claimOf gives the live claim of a consumer on a host; nil for none.
+// claimOf returns a consumer's live claim on a host, or nil if there is none.
 func (s *suite) claimOf(consumer, host int) *shard.Claim {
 	s.Helper()
 	for _, c := range s.rows().Claims {
@@ -84,7 +85,7 @@ func (s *suite) claimOf(consumer, host int) *shard.Claim {
 	return nil
 }
 
-// importedHost is what an import says of host n.
+// importedHost makes an import of host n.
 func importedHost(n int, vcpus int64, instances ...shard.Instance) *shard.PutHost {
 	p := NewHost(n, vcpus)
 	p.Host.Imported, p.Instances = true, instances
@@ -257,7 +258,7 @@ func placementConsumerClauses() []clause {
 			disk := on(1, 1)
 			disk.Allocations[0].ResourceClass = "DISK_GB"
 			s.denied(writeConsumers(holds(2, disk)), precondition, shard.InventoryMissing)
-			// What one gives up another one gets, in one write.
+			// In one write, one consumer takes what another gives up.
 			s.do(writeConsumers(holds(2, on(1, 8)), holds(1)))
 			s.used(1, 8)
 		}},
@@ -275,7 +276,7 @@ func placementConsumerClauses() []clause {
 			if c := s.find(1); c.ConsumerUUID != ConsumerID(9) || c.TransferredFrom != ConsumerID(1) || c.State != shard.Confirmed {
 				s.Errorf("claim %+v", c)
 			}
-			// The instance is on its old host still: nothing is adopted.
+			// The instance is still on its old host: the import adopts nothing.
 			same := importedHost(1, 8, shard.Instance{UUID: ConsumerID(1), Allocations: on(1, 2).Allocations})
 			s.gives(same, shard.Outcome{Unchanged: true})
 			second := NewClaim(2, 2, 2)
@@ -327,7 +328,7 @@ func placementConsumerClauses() []clause {
 	}
 }
 
-// second is claim n of consumer 'of' on a host, beside the claim that it moves.
+// second makes claim n of consumer 'of' on a host. The claim moves another one unless moves is empty.
 func second(n, of, host int, moves string) *shard.NewClaim {
 	c := NewClaim(n, host, 1)
 	c.ConsumerUUID, c.Moves = ConsumerID(of), moves

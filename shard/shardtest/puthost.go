@@ -5,7 +5,7 @@ import (
 	"cellgate/shard"
 )
 
-// state makes state n of host 1's agent, with instances of so many VCPU.
+// state makes report n of host 1's agent. The instances map gives each instance's VCPU.
 func state(n uint64, vcpus int64, instances map[int]int64) *shard.PutHost {
 	h := NewHost(1, vcpus)
 	h.Host.StateVersion = n

@@ -7,7 +7,7 @@ import (
 	"cellgate/shard"
 )
 
-// racers opens lanes, and makes a host of 1000 for each.
+// racers registers n hosts of 1000 VCPU and opens n lanes.
 func (s *suite) racers(n int) (lanes []shard.Lane) {
 	s.Helper()
 	for w := range n {
@@ -24,7 +24,7 @@ func (s *suite) openLanes(n int) (lanes []shard.Lane) {
 	return lanes
 }
 
-// race has each lane do its operation at the same moment, and gives the outcomes by lane.
+// race lets all lanes run their operations at the same moment. It returns the outcomes by lane.
 func (s *suite) race(lanes []shard.Lane, op func(lane int) any) []shard.Outcome {
 	s.Helper()
 	out := make([]shard.Outcome, len(lanes))
@@ -36,8 +36,8 @@ func (s *suite) race(lanes []shard.Lane, op func(lane int) any) []shard.Outcome 
 	return out
 }
 
-// raceTimes has each lane apply batches one after the other, beside the others, and gives what came of
-// each by lane. A lane ends with its first error, which fails the test.
+// raceTimes lets all lanes apply their batches concurrently, each lane one after the other. It returns the results by
+// lane. A lane stops at its first error, which fails the test.
 func (s *suite) raceTimes(lanes []shard.Lane, times int, batch func(lane, time int) []shard.Op) [][]shard.Applied {
 	s.Helper()
 	out := make([][]shard.Applied, len(lanes))
@@ -66,7 +66,7 @@ func (s *suite) raceTimes(lanes []shard.Lane, times int, batch func(lane, time i
 	return out
 }
 
-// oneWins checks that one of a race's operations was done and all others were refused, and gives those done.
+// oneWins checks that exactly one operation of a race was done. It returns the lanes whose operations were done.
 func (s *suite) oneWins(out []shard.Outcome) (won []int) {
 	s.Helper()
 	for w, o := range out {

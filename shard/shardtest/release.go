@@ -66,12 +66,12 @@ func releaseClauses() []clause {
 			s.do(transferOf(1, 1, 50))
 			s.refused(as(running), fault.InvalidRequest)
 			back := s.do(transferOf(1, 50, 1)).Claim
-			s.refused(as(running), fault.StaleGeneration) // it is as it was, but for when it was written
+			s.refused(as(running), fault.StaleGeneration) // the claim is the same again except for UpdatedAt
 			s.state(1, shard.Confirmed)
 			s.used(1, 3)
 			s.do(as(s.find(1)))
 			s.state(1, shard.Released)
-			s.nothing(as(back)) // again
+			s.nothing(as(back)) // a repeated release
 			s.nothing(as(made))
 			s.used(1, 0)
 			s.do(release{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(2), Unchanged: &made.UpdatedAt}) // none came

@@ -80,7 +80,7 @@ func (s *suite) everything() {
 	s.do(other)
 }
 
-// asLeft checks, by what it does, the store that everything left.
+// asLeft checks by operations that the store is as everything left it.
 func (s *suite) asLeft() {
 	s.Helper()
 	for n, want := range map[int]shard.ClaimState{1: shard.Expired, 2: shard.Confirmed, 3: shard.Released, 4: shard.Pending, 5: shard.Pending} {
@@ -106,8 +106,7 @@ func (s *suite) asLeft() {
 	s.used(1, 5)
 }
 
-// crash goes on with what a loss of power leaves. The store that lost it is
-// closed.
+// crash continues with the store that a power loss leaves, and closes the old one.
 func (s *suite) crash() {
 	s.Helper()
 	old := s.Instance

@@ -10,7 +10,7 @@ import (
 // Class is the resource class that the suite's claims ask for.
 const Class = "VCPU"
 
-// ID makes a uuid of a kind and a number: equal arguments, equal uuids.
+// ID makes a uuid from a kind and a number. Equal arguments give equal uuids.
 func ID(kind byte, n int) string {
 	return fmt.Sprintf("%02x000000-0000-4000-8000-%012x", kind, n)
 }
@@ -30,7 +30,7 @@ func GroupID(n int) string { return ID('g', n) }
 // ServiceHost is the name of a host's service.
 func ServiceHost(n int) string { return fmt.Sprintf("host-%04d", n) }
 
-// NewHost makes the registration of host n with so many VCPU and no instances.
+// NewHost makes the registration of host n with the given VCPU and no instances.
 func NewHost(n int, vcpus int64) *shard.PutHost {
 	return &shard.PutHost{Host: shard.Host{
 		UUID: HostID(n), ServiceHost: ServiceHost(n), NodeName: ServiceHost(n) + ".example.org",
@@ -56,7 +56,7 @@ func BigHost(n int) *shard.PutHost {
 	return p
 }
 
-// NewClaim makes claim n, of consumer n: vcpus on a host for a minute.
+// NewClaim makes claim n of consumer n on a host, for vcpus and a minute.
 func NewClaim(n, host int, vcpus int64) *shard.NewClaim {
 	return &shard.NewClaim{
 		ClaimID: ClaimID(n), ConsumerUUID: ConsumerID(n), HostUUID: HostID(host),

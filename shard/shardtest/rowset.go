@@ -11,22 +11,22 @@ import (
 	"cellgate/shard"
 )
 
-// Rows are a shard's rows by their keys.
+// Rows are a shard's rows by key.
 type Rows struct {
 	Hosts  map[string]*shard.Host
 	Usages map[string]*shard.Usage
-	// Claims that are live.
+	// Claims may have ended ones until Live.
 	Claims map[string]*shard.Claim
 	Pins   map[string]*shard.Pin
-	// Gates has the gate under "", if there is one.
+	// Gates has the shard's gate, if there is one, under "".
 	Gates map[string]*shard.Gate
-	// Namespaces by host uuid and name, a blank between.
+	// Namespaces are by host uuid and name, with a blank between.
 	Namespaces map[string]*shard.Namespace
-	// AdminStates by host uuid.
+	// AdminStates are by host uuid.
 	AdminStates map[string]*shard.AdminState
-	// Names of those that are not gone.
+	// Names has the names that are not gone.
 	Names map[string]*shard.CustomName
-	// pinned is when the journal last spoke of a pin or a name.
+	// pinned is the time of the last journal entry that changed a pin or a name.
 	pinned map[string]time.Time
 }
 
@@ -50,8 +50,8 @@ func LoadRows(ctx context.Context, r shard.Synchronizer) (*Rows, shard.Cursor, e
 	return rows, at, err
 }
 
-// Put takes a row of Load (at is zero) or of the journal, in any order between
-// lanes: an older row does not replace a newer one.
+// Put stores a row from Load (at is zero) or from the journal. Lanes may come in any order: an older row does not
+// replace a newer one.
 func (r *Rows) Put(c shard.Change, at time.Time) {
 	switch {
 	case c.Host != nil:
@@ -67,7 +67,7 @@ func (r *Rows) Put(c shard.Change, at time.Time) {
 		if old != nil && old.UpdatedAt.After(c.Claim.UpdatedAt) {
 			return
 		}
-		// Ended ones stay, so that an older row does not bring one back.
+		// Put keeps ended claims, so that an older row cannot bring one back.
 		r.Claims[c.Claim.ClaimID] = c.Claim
 	case c.Gate != nil:
 		if old := r.Gates[""]; old == nil || old.Revision < c.Gate.Revision {
@@ -75,7 +75,7 @@ func (r *Rows) Put(c shard.Change, at time.Time) {
 		}
 	case c.Namespace != nil:
 		key := c.Namespace.HostUUID + " " + c.Namespace.Name
-		// Those that are gone stay, so that an older row does not bring one back.
+		// Put keeps deleted namespaces, so that an older row cannot bring one back.
 		if old := r.Namespaces[key]; old == nil || old.Generation < c.Namespace.Generation {
 			r.Namespaces[key] = c.Namespace
 		}
@@ -105,7 +105,7 @@ func (r *Rows) Put(c shard.Change, at time.Time) {
 	}
 }
 
-// Live drops the ended claims, and the namespaces that are gone.
+// Live drops the ended claims and the deleted namespaces.
 func (r *Rows) Live() *Rows {
 	for key, n := range r.Namespaces {
 		if n.Facts == "" {
@@ -120,8 +120,8 @@ func (r *Rows) Live() *Rows {
 	return r
 }
 
-// Check says how the rows do not add up: usage is the sum of the live claims,
-// and a consumer has one live claim and at most one beside it that moves it (I2).
+// Check returns where the rows do not add up. Usage is the sum of the live claims, and a consumer has one live claim
+// and at most one beside it that moves it (I2).
 func (r *Rows) Check() []string {
 	var wrong []string
 	byConsumer := map[string][]*shard.Claim{}
@@ -179,7 +179,7 @@ func (r *Rows) Check() []string {
 	return wrong
 }
 
-// Overfull says which providers are used beyond capacity (I1).
+// Overfull returns the providers in use beyond capacity (I1), and the hardware taken twice.
 func (r *Rows) Overfull() []string {
 	var wrong []string
 	assigned := map[string][]*shard.Claim{}
@@ -201,7 +201,7 @@ func (r *Rows) Overfull() []string {
 	return wrong
 }
 
-// Diff says where two sets differ.
+// Diff returns where two sets differ.
 func (r *Rows) Diff(other *Rows) []string {
 	var d []string
 	d = append(d, diff("host", r.Hosts, other.Hosts)...)
@@ -231,7 +231,7 @@ func diff[T any](what string, a, b map[string]*T) []string {
 	return d
 }
 
-// equalRows compares rows, where an empty list is one that is not there.
+// equalRows compares rows. An empty list equals an absent one.
 func equalRows(a, b any) bool { return same(reflect.ValueOf(a), reflect.ValueOf(b)) }
 
 func same(a, b reflect.Value) bool {
@@ -271,11 +271,11 @@ func same(a, b reflect.Value) bool {
 	return a.Equal(b)
 }
 
-// EqualEntries reports whether two journal entries say the same.
+// EqualEntries reports whether two journal entries are equal.
 func EqualEntries(a, b shard.Entry) bool { return equalRows(&a, &b) }
 
-// Replay reads the journal from the beginning: the rows it tells of, and each
-// lane's entries. It fails when a lane has a gap.
+// Replay reads the journal from a position. It returns the rows that it finds and each lane's entries, and fails if a
+// lane has a gap.
 func Replay(ctx context.Context, j shard.Synchronizer, from shard.Cursor) (*Rows, map[shard.LaneID][]shard.Entry, error) {
 	rows, lanes := NewRows(), map[shard.LaneID][]shard.Entry{}
 	at := from
@@ -316,7 +316,7 @@ func (s *suite) checkRows() {
 	}
 }
 
-// checkJournal: the journal from the beginning gives the state there is.
+// checkJournal checks that the whole journal gives the store's rows.
 func (s *suite) checkJournal() {
 	s.Helper()
 	replayed, _, err := Replay(s.ctx, s, nil)

@@ -12,24 +12,24 @@ import (
 	"cellgate/shard"
 )
 
-// Storm is claims, confirms, swaps and releases at random, through lanes that fail,
-// and what must hold all the same. It runs in windows: in one the faults are on; after
-// it they are off, and everything is checked against what the callers were answered.
+// Storm sends random claims, confirms, swaps and releases through failing lanes, and checks what must still hold. It
+// runs in windows. The faults are on during a window. After it they are off, and Storm compares the store with what
+// the callers were answered.
 //
-//   - What was acknowledged is there, what was refused or failed is not, and nothing
-//     else is: the live claims are exactly those that the callers know of. What they
-//     got no answer to is looked up once nothing is under way.
+//   - What was acknowledged is there, and what was refused or failed is not. The live
+//     claims are exactly those that the callers know of. If an operation got no answer,
+//     Storm searches for it once nothing is under way.
 //   - Each provider's claims, releases and reads are linearizable.
-//   - The journal has no gap, has every acknowledged entry, tells the rows that there
-//     are, and has no provider over capacity at any entry.
+//   - The journal has no gap, has every acknowledged entry, gives the store's rows, and
+//     takes no provider over capacity at any entry.
 //   - The rows add up, and a consumer has one claim.
 //
-// One goroutine at a time has a Storm.
+// Only one goroutine at a time may use a Storm.
 type Storm struct {
-	// Look is the store, past the faults.
+	// Look is the store without the faults.
 	Look shard.Store
-	// Hosts and Workers, each with a lane; Batch is how many operations an Apply has
-	// at most, Ops about how many a window has.
+	// Hosts and Workers are how many there are. Batch is the most operations of an Apply, and Ops about how many a
+	// window has.
 	Hosts, Workers, Batch, Ops int
 
 	seed    uint64
@@ -41,24 +41,23 @@ type Storm struct {
 	Sums    Sums
 }
 
-// Sums are what happened in a storm so far.
+// Sums count what has happened in a storm so far.
 type Sums struct {
 	Windows int
-	// Operations that were sent: those Done, Refused, Failed with nothing written, and
-	// those whose end was Unknown. Repeated are those of the unknown ones that were
-	// sent again.
+	// Operations counts those sent: Done, Refused, Failed (nothing was written) or Unknown (their end is not known).
+	// Repeated counts the unknown operations that were sent again.
 	Operations, Done, Refused, Failed, Unknown, Repeated int
-	// Found and Absent are the unknown ones that were looked up in the end.
+	// Found and Absent count the unknown operations that were looked up in the end.
 	Found, Absent int
-	// Reads are of all hosts in the middle of it, Longest is the longest history
-	// that was checked for linearizability.
+	// Reads counts the loads of all hosts while workers ran. Longest is the longest history whose linearizability was
+	// checked.
 	Reads, Longest int
 }
 
-// Answered counts operations whose caller got an answer.
+// Answered counts the operations whose caller got an answer.
 func (s Sums) Answered() int { return s.Done + s.Refused }
 
-// NewStorm makes a storm, of which the seed decides the operations.
+// NewStorm makes a storm. The seed decides the operations.
 func NewStorm(look shard.Store, seed uint64) *Storm {
 	return &Storm{
 		Look: look, Hosts: 12, Workers: 6, Batch: 8, Ops: 1200, seed: seed,
@@ -78,7 +77,7 @@ func (h *held) ref() *shard.ClaimRef {
 	return &shard.ClaimRef{ClaimID: ClaimID(h.n), ConsumerUUID: h.consumer}
 }
 
-// Begin registers the hosts.
+// Begin registers the hosts and checks the store.
 func (s *Storm) Begin(ctx context.Context, l shard.Lane) error {
 	var ops []shard.Op
 	for h := range s.Hosts {
@@ -94,12 +93,11 @@ func (s *Storm) Begin(ctx context.Context, l shard.Lane) error {
 	return err
 }
 
-// Apply is a lane's. An error of a kind other than OUTCOME_UNKNOWN says that nothing
-// was written.
+// Apply sends a batch through a lane. If its error is not OUTCOME_UNKNOWN, nothing was written.
 type Apply func(ctx context.Context, ops []shard.Op) (shard.Applied, error)
 
-// Window lets the workers loose, then calms the faults down and says what is wrong.
-// After calm nothing is under way any more. The error is one of looking, or calm's.
+// Window lets the workers run, then calls calm to stop the faults, and returns what is wrong. Once calm has returned,
+// nothing may be under way. The error comes from calm or from reading the store.
 func (s *Storm) Window(ctx context.Context, lanes []Apply, calm func() error) (wrong []string, err error) {
 	w := &window{storm: s, begin: time.Now(), before: make([]int64, s.Hosts)}
 	for h := range w.before {
@@ -117,7 +115,7 @@ func (s *Storm) Window(ctx context.Context, lanes []Apply, calm func() error) (w
 		k := &worker{
 			window: w, apply: lanes[who%len(lanes)], who: who, mine: shares[who],
 			rng: rand.New(rand.NewPCG(s.seed, uint64(s.windows)<<16|uint64(who))),
-			// Its claims have the numbers of who, modulo Workers.
+			// A worker's claim numbers equal who, modulo Workers.
 			number: s.next - s.next%s.Workers + s.Workers + who,
 		}
 		all = append(all, k)

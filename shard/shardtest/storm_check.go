@@ -11,8 +11,7 @@ import (
 	"cellgate/shard"
 )
 
-// check holds a window, nil for the beginning, against the store, where nothing is
-// under way.
+// check compares a window (nil for the beginning) with the store. Nothing may be under way.
 func (s *Storm) check(ctx context.Context, w *window) ([]string, error) {
 	rows, _, err := LoadRows(ctx, s.Look)
 	if err != nil {
@@ -57,7 +56,7 @@ func (s *Sums) add(w Sums) {
 	s.Longest = max(s.Longest, w.Longest)
 }
 
-// follow reads what the journal has had since it was last read.
+// follow reads the journal's new entries since the last read.
 func (s *Storm) follow(ctx context.Context) (map[shard.LaneID][]shard.Entry, error) {
 	_, entries, err := Replay(ctx, s.Look, s.at)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Storm) follow(ctx context.Context) (map[shard.LaneID][]shard.Entry, err
 	return entries, nil
 }
 
-// overfull says which entries take a provider over capacity (I1).
+// overfull returns the entries that take a provider over capacity (I1).
 func overfull(list []shard.Entry) (wrong []string) {
 	for _, e := range list {
 		for _, c := range e.Changes {
@@ -90,7 +89,7 @@ func overfull(list []shard.Entry) (wrong []string) {
 	return wrong
 }
 
-// promises says which acknowledged entries the journal does not have (I3).
+// promises returns the acknowledged entries that the journal does not have (I3).
 func (s *Storm) promises(w *window, entries map[shard.LaneID][]shard.Entry) (wrong []string) {
 	for _, p := range w.promises {
 		list := entries[p.lane]
@@ -143,7 +142,7 @@ func (s *Storm) lookUp(ctx context.Context, w *window) error {
 	return nil
 }
 
-// compare says where the live claims are not those that the callers have.
+// compare returns where the live claims differ from those that the callers have.
 func (s *Storm) compare(rows *Rows) (wrong []string) {
 	for id, h := range s.live {
 		c := rows.Claims[id]
@@ -163,8 +162,8 @@ func (s *Storm) compare(rows *Rows) (wrong []string) {
 	return wrong
 }
 
-// End reads the whole journal once more: it has no gap, goes to where it was read
-// before, and tells the rows that there are.
+// End reads the whole journal once more. The journal must have no gap, end where follow ended, and give the store's
+// rows.
 func (s *Storm) End(ctx context.Context) (wrong []string, err error) {
 	replayed, at := NewRows(), shard.Cursor{}
 	for {

@@ -12,13 +12,13 @@ import (
 	"cellgate/shard"
 )
 
-// window is one window's history.
+// window is the history of one window.
 type window struct {
 	storm  *Storm
 	begin  time.Time
 	before []int64
 	turns  int
-	// reads has a token for each read of the reader.
+	// reads gets a token for each read that the reader shall make.
 	reads chan struct{}
 
 	mu       sync.Mutex
@@ -30,7 +30,7 @@ type window struct {
 	last     int64
 }
 
-// promise is an entry that a caller was answered with, and a claim in it.
+// promise is an entry that a caller was answered with, and one of its claims.
 type promise struct {
 	lane  shard.LaneID
 	seq   uint64
@@ -41,8 +41,7 @@ type promise struct {
 
 func (w *window) now() int64 { return time.Since(w.begin).Nanoseconds() }
 
-// answered notes a caller's answer; of a batch that was sent again, an earlier
-// entry may have done it.
+// answered records a caller's answer. If a batch was sent again, an earlier entry may have done it.
 func (w *window) answered(st *step, o shard.Outcome, e shard.Entry, end int64, again bool) {
 	if o.Refusal != nil {
 		w.sums.Refused++
@@ -67,7 +66,7 @@ func (w *window) answered(st *step, o shard.Outcome, e shard.Entry, end int64, a
 	}
 }
 
-// happened notes an operation that was done between its beginning and end.
+// happened records an operation that was done between begin and end.
 func (w *window) happened(st *step, end int64) {
 	h := st.claim
 	switch {
@@ -94,13 +93,13 @@ func (w *window) remember(in access, out, begin, end int64) {
 	w.history = append(w.history, porcupine.Operation{ClientId: len(w.history), Input: in, Output: out, Call: begin, Return: end})
 }
 
-// read reads what is in use while the workers run.
+// read loads the rows while the workers run.
 func (w *window) read(ctx context.Context) {
 	for range w.reads {
 		begin := w.now()
 		rows, _, err := LoadRows(ctx, w.storm.Look)
 		if err != nil {
-			continue // the database may be gone at the moment; reads are counted
+			continue // the database may be down at the moment; only successful reads count
 		}
 		end := w.now()
 		w.mu.Lock()
@@ -113,8 +112,8 @@ func (w *window) read(ctx context.Context) {
 	}
 }
 
-// Settle returns when nothing of a lane is under way: it finds out what became of a
-// commit in doubt, and writes nothing.
+// Settle returns once nothing of a lane is under way. Its empty operation makes the lane resolve a commit in doubt,
+// and writes nothing.
 func Settle(ctx context.Context, apply Apply) error {
 	_, err := apply(ctx, []shard.Op{{Expire: &shard.ClaimRef{ClaimID: "nobody", ConsumerUUID: "nobody"}}})
 	return err

@@ -13,7 +13,7 @@ import (
 type step struct {
 	op    shard.Op
 	claim *held
-	// to and amount are a swap's.
+	// to and amount belong to a swap.
 	to     int
 	amount int64
 	begin  int64
@@ -40,7 +40,7 @@ func (k *worker) run(ctx context.Context) {
 	}
 }
 
-// batch chooses operations on claims that differ, and takes those claims off mine.
+// batch chooses operations on distinct claims, and takes those claims off mine.
 func (k *worker) batch() []*step {
 	var steps []*step
 	k.rng.Shuffle(len(k.mine), func(i, j int) { k.mine[i], k.mine[j] = k.mine[j], k.mine[i] })
@@ -65,7 +65,7 @@ func (k *worker) batch() []*step {
 				Allocations: []shard.Used{{ProviderUUID: HostID(st.to), ResourceClass: Class, Amount: st.amount}},
 			}
 			if st.to == h.host {
-				// It would be answered unchanged.
+				// A swap to its own host would change nothing.
 				st.op = shard.Op{Confirm: h.ref()}
 			}
 		}
@@ -74,7 +74,7 @@ func (k *worker) batch() []*step {
 	return steps
 }
 
-// contested are consumers that several callers claim for.
+// contested is the first number of the consumers that several workers claim for.
 const contested = 1 << 24
 
 func (k *worker) claim() *step {
@@ -89,7 +89,7 @@ func (k *worker) claim() *step {
 	return &step{claim: h, op: shard.Op{Claim: c}}
 }
 
-// turn sends a batch; again, as often as not, when it gets no answer.
+// turn sends a batch. If the batch gets no answer, turn sends it again two times in three.
 func (k *worker) turn(ctx context.Context) {
 	steps := k.batch()
 	var ops []shard.Op
@@ -117,7 +117,7 @@ func (k *worker) turn(ctx context.Context) {
 	}
 	switch {
 	case err != nil && doubt:
-		k.open = append(k.open, steps...) // nobody touches their claims in this window
+		k.open = append(k.open, steps...) // no worker uses their claims again in this window
 		return
 	case err != nil:
 		k.sums.Failed += len(ops)
@@ -139,7 +139,7 @@ func (k *worker) turn(ctx context.Context) {
 	}
 }
 
-// copied gives operations anew: what Apply is given belongs to the store.
+// copied copies operations, because Apply owns what it is given.
 func copied(ops []shard.Op) []shard.Op {
 	list := make([]shard.Op, len(ops))
 	for i, op := range ops {

@@ -11,35 +11,33 @@ import (
 	"cellgate/shard"
 )
 
-// Backend is a store to be tested.
+// Backend is a kind of store to test.
 type Backend struct {
 	Name string
-	// Open makes a fresh, empty store, that the suite closes.
+	// Open makes a fresh, empty store. The suite closes it.
 	Open func(t *testing.T) *Instance
-	// Faults are those that happened to its stores so far, by kind, and Seeds how many
-	// seeds decided them; nil and 0 for none.
+	// Faults returns the faults of its stores so far, by kind. Seeds counts the seeds that decided them. They are nil
+	// and 0 if there were none.
 	Faults func() map[string]int64
 	Seeds  int64
-	// NoRules, where it is set, says why the clauses of topics that are pure rules of
-	// shard.Decide are not run, but for those that carry an invariant's number.
+	// If NoRules is set, Run skips the topics that test only rules of shard.Decide, except the clauses named after an
+	// invariant. NoRules gives the reason.
 	NoRules string
 }
 
-// Instance is an open store and what can be done to it. A nil function is a
-// capability that the backend does not have: the tests that need it are skipped,
-// and reported so.
+// Instance is an open store and the ways to disturb it. If a function is nil, the backend lacks that capability. Run
+// then skips the tests that need it, and reports them.
 type Instance struct {
 	shard.Store
 	// Advance moves store time forward.
 	Advance func(d time.Duration)
-	// Rewind sets the machine's clock back, which store time must not follow.
+	// Rewind sets the machine's clock back. Store time must not follow.
 	Rewind func(d time.Duration)
-	// Reopen closes the store and opens what it left.
+	// Reopen closes the store and opens it again.
 	Reopen func(t *testing.T) *Instance
-	// Crash opens what a loss of power at this moment leaves; the old store
-	// goes on and is closed by the suite.
+	// Crash opens what a power loss at this moment would leave. The old store continues, and the suite closes it.
 	Crash func(t *testing.T) *Instance
-	// Damage writes a host's usage behind the store's back: nothing journals it.
+	// Damage changes a host's usage behind the store's back, without a journal entry.
 	Damage func(t *testing.T, u *shard.Usage)
 }
 
@@ -47,20 +45,20 @@ type Instance struct {
 type clause struct {
 	name string
 	test func(s *suite)
-	// needs are capabilities, by name.
+	// needs names the capabilities that the test needs.
 	needs []string
-	// untold: the journal does not tell the state from the beginning afterwards.
+	// untold means that the journal does not give the rows from the beginning afterwards.
 	untold bool
 }
 
 type topic struct {
 	name    string
 	clauses []clause
-	// rules: the clauses are of shard.Decide, the same on every store.
+	// rules means that the clauses test shard.Decide, which is the same on every store.
 	rules bool
 }
 
-// invariant is how the name of a clause begins that carries an invariant's number.
+// invariant matches the names of clauses that carry an invariant's number.
 var invariant = regexp.MustCompile(`^I\d+_`)
 
 func topics() []topic {
@@ -99,11 +97,10 @@ func topics() []topic {
 	}
 }
 
-// Run runs the whole suite. After each test the rows must add up, and the
-// journal replayed must give the rows.
+// Run runs the whole suite. After each test the rows must add up, and the replayed journal must give the rows.
 func Run(t *testing.T, b Backend) {
 	count := &tally{backend: b, summary: Summary{Backend: b.Name}}
-	// Its subtests are done then.
+	// All subtests have ended by then.
 	t.Cleanup(func() { count.printSummary(t) })
 	has := capabilities(t, b)
 	for name, is := range has {
@@ -154,7 +151,7 @@ func capabilities(t *testing.T, b Backend) map[string]bool {
 	}
 }
 
-// suite is one test: a store, and a lane to write by.
+// suite is one test, with its store and a lane to write through.
 type suite struct {
 	*testing.T
 	*Instance
@@ -183,8 +180,7 @@ func (s *suite) openLane(replica string) shard.Lane {
 	return l
 }
 
-// reopen puts the store that was opened again, and a new lane of it, in the old
-// one's place.
+// reopen reopens the store and replaces the old store and lane.
 func (s *suite) reopen() {
 	s.Helper()
 	s.Instance = s.Instance.Reopen(s.T)
@@ -204,7 +200,7 @@ func (s *suite) apply(ops ...shard.Op) shard.Applied {
 	return a
 }
 
-// do runs operations that must not be refused, one after the other, and gives what came of the last.
+// do runs operations one after the other. None may be refused. It returns the last outcome.
 func (s *suite) do(ops ...any) (last shard.Outcome) {
 	s.Helper()
 	for _, op := range ops {
@@ -216,7 +212,7 @@ func (s *suite) do(ops ...any) (last shard.Outcome) {
 	return last
 }
 
-// refused runs one operation that must be refused, and change nothing.
+// refused runs one operation that the store must refuse, without changing anything.
 func (s *suite) refused(op any, kind fault.Kind) shard.Outcome {
 	s.Helper()
 	a := s.apply(opOf(op))
@@ -234,7 +230,7 @@ func (s *suite) refused(op any, kind fault.Kind) shard.Outcome {
 	return o
 }
 
-// refusedBy runs one operation that does not fit, by this filter for this detail.
+// refusedBy runs one operation that does not fit. This filter must refuse it with this detail.
 func (s *suite) refusedBy(op any, filter, detail string) {
 	s.Helper()
 	if r := s.refused(op, fault.NoValidHost).Refusal; r.Filter != filter || r.Detail != detail {
@@ -242,7 +238,7 @@ func (s *suite) refusedBy(op any, filter, detail string) {
 	}
 }
 
-// inTheWay runs one operation that a claim is in the way of.
+// inTheWay runs one operation that the claim want must block.
 func (s *suite) inTheWay(op any, want *shard.Claim) {
 	s.Helper()
 	if in := s.refused(op, fault.AlreadyExists).Claim; !equalRows(in, want) {
@@ -250,7 +246,7 @@ func (s *suite) inTheWay(op any, want *shard.Claim) {
 	}
 }
 
-// nothing runs one operation that must be done without writing anything.
+// nothing runs one operation that must succeed without writing anything.
 func (s *suite) nothing(op any) shard.Outcome {
 	s.Helper()
 	a := s.apply(opOf(op))
@@ -263,7 +259,7 @@ func (s *suite) nothing(op any) shard.Outcome {
 	return a.Outcomes[0]
 }
 
-// gives runs an operation, of which this must come.
+// gives runs an operation that must have this outcome.
 func (s *suite) gives(op any, want shard.Outcome) {
 	s.Helper()
 	if o := s.do(op); !equalRows(&o, &want) {
@@ -271,7 +267,7 @@ func (s *suite) gives(op any, want shard.Outcome) {
 	}
 }
 
-// changesNothing runs an operation, of which this must come, and that must write nothing.
+// changesNothing runs an operation that must have this outcome and write nothing.
 func (s *suite) changesNothing(op any, want shard.Outcome) {
 	s.Helper()
 	if o := s.nothing(op); !equalRows(&o, &want) {
@@ -279,7 +275,7 @@ func (s *suite) changesNothing(op any, want shard.Outcome) {
 	}
 }
 
-// expire and unpin tell apart what opOf cannot tell by type.
+// All four operations are a ClaimRef. These types tell opOf which one is meant.
 type (
 	confirm  shard.ClaimRef
 	release  shard.ClaimRef
@@ -331,7 +327,7 @@ func opOf(v any) shard.Op {
 	return v.(shard.Op)
 }
 
-// find gives a claim by id, tombstones too; nil when there is none.
+// find returns a claim by number, also an ended one, or nil if there is none.
 func (s *suite) find(n int) *shard.Claim {
 	s.Helper()
 	p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ClaimIDs: []string{ClaimID(n)}, Ended: true})
@@ -344,7 +340,7 @@ func (s *suite) find(n int) *shard.Claim {
 	return p.Claims[0]
 }
 
-// state checks a claim's state; "" when there must be none.
+// state checks a claim's state. If want is "", there must be no claim.
 func (s *suite) state(n int, want shard.ClaimState) {
 	s.Helper()
 	var got shard.ClaimState
@@ -356,7 +352,7 @@ func (s *suite) state(n int, want shard.ClaimState) {
 	}
 }
 
-// used checks what is in use on a host.
+// used checks a host's usage of Class.
 func (s *suite) used(host int, want int64) {
 	s.Helper()
 	if got := s.rows().Usages[HostID(host)].Of(HostID(host), Class); got != want {

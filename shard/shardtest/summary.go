@@ -12,28 +12,26 @@ import (
 	"testing"
 )
 
-// SummaryEnv names the variable with the file to which summaries are added, one line
-// each, with tabs between the fields.
+// SummaryEnv names an environment variable. Its value is the file that gets one line for each summary, with tabs
+// between the fields.
 const SummaryEnv = "CELLGATE_STORE_SUMMARY"
 
-// Summary is what a run of tests on a backend came to.
+// Summary is the result of a test run on a backend.
 type Summary struct {
 	Backend string
-	// Tests were run; Violations of them failed. NotRun are those that were not, and
-	// why.
+	// Tests counts the tests that ran, and Violations those that failed. NotRun lists the others, with the reasons.
 	Tests      int
 	Violations int
 	NotRun     []string
-	// Seeds are of random operations; Operations are those of Apply; Faults are those
-	// that were injected.
+	// Seeds counts the seeds of random operations, Operations those that Apply got, and Faults those injected.
 	Seeds      int64
 	Operations int64
 	Faults     int64
-	// Kinds are faults by their kind; with Faults 0 their sum is shown.
+	// Kinds counts faults by kind. If Faults is 0, Tell prints their sum.
 	Kinds map[string]int64
 }
 
-// Tell logs a summary and adds it to the file of SummaryEnv.
+// Tell logs a summary and appends it to the file that SummaryEnv names.
 func (s Summary) Tell(t testing.TB) {
 	t.Helper()
 	if s.Faults == 0 {
@@ -68,7 +66,7 @@ func (s Summary) kinds() string {
 	return strings.Join(list, ", ")
 }
 
-// NotRun tells that a backend was not tested, and skips the test.
+// NotRun reports that a backend was not tested, and skips the test.
 func NotRun(t testing.TB, backend, why string) {
 	t.Helper()
 	Summary{Backend: backend, NotRun: []string{why}}.Tell(t)
@@ -84,7 +82,7 @@ type tally struct {
 	seeds, operations, faults atomic.Int64
 }
 
-// counted gives an instance whose operations, restarts and crashes are counted.
+// counted wraps an instance to count its operations, restarts and crashes.
 func (c *tally) counted(i *Instance) *Instance {
 	counted := *i
 	counted.Store = &Faulty{Store: i.Store, Before: func(_ context.Context, call Call) error {
@@ -104,8 +102,7 @@ func (c *tally) counted(i *Instance) *Instance {
 	return &counted
 }
 
-// ended counts a clause's test; lacks is the capability for want of which it was skipped,
-// "" for none.
+// ended counts a clause's test. If the test was skipped, lacks is the missing capability.
 func (c *tally) ended(t *testing.T, clause, lacks string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

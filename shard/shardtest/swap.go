@@ -7,7 +7,7 @@ import (
 	"cellgate/shard"
 )
 
-// swapTo puts claim n on a host, with one VCPU for two minutes.
+// swapTo makes the swap of claim n to a host, with one VCPU for two minutes.
 func swapTo(n, host int) *shard.Swap {
 	return &shard.Swap{
 		ClaimID: ClaimID(n), ConsumerUUID: ConsumerID(n), HostUUID: HostID(host),
@@ -37,7 +37,7 @@ func swapClauses() []clause {
 			if u := s.rows().Usages[HostID(1)]; u.Pending != 0 {
 				s.Errorf("usage of the old host counts %d", u.Pending)
 			}
-			// The old lease is over, the new one is not.
+			// The old lease has ended, the new one has not.
 			s.Advance(time.Minute)
 			if due := s.due(10); len(due) != 0 {
 				s.Errorf("due are %v", due)

@@ -7,7 +7,7 @@ import (
 	"cellgate/shard"
 )
 
-// transferOf gives claim n from one consumer to another.
+// transferOf makes the transfer of claim n from one consumer to another.
 func transferOf(n, from, to int) *shard.Transfer {
 	return &shard.Transfer{ClaimID: ClaimID(n), ConsumerUUID: ConsumerID(from), ToConsumer: ConsumerID(to)}
 }
@@ -70,7 +70,7 @@ func transferClauses() []clause {
 		{name: "OneOfAMoveIsTransferredAlone", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 1), confirm(*Ref(1)), moving(2, 1, 2), transferOf(1, 1, 50))
 			s.refused(transferOf(1, 50, 1), fault.AlreadyExists)
-			// The source is another's now: it is not released with the move.
+			// The source now belongs to another consumer: the confirmed move does not release it.
 			s.do(confirm(refOf(2, 1)))
 			s.state(1, shard.Confirmed)
 			s.do(release(refOf(1, 50)))
@@ -82,11 +82,11 @@ func transferClauses() []clause {
 			}
 			group := &shard.Group{UUID: GroupID(1), Policy: "anti-affinity", MaxPerHost: 1, Members: []string{ConsumerID(1), ConsumerID(2)}}
 			s.do(NewClaim(1, 1, 1), transferOf(1, 1, 50))
-			// Another member: the transferred claim is the first one's.
+			// Another member does not fit: the transferred claim still counts for consumer 1.
 			other := NewClaim(2, 1, 1)
 			other.Group = group
 			s.refused(other, fault.NoValidHost)
-			// The instance itself: a resize to the same host.
+			// The instance itself fits: this is a resize on the same host.
 			own := NewClaim(3, 1, 1)
 			own.ConsumerUUID, own.Group = ConsumerID(1), group
 			s.do(own)
@@ -107,10 +107,10 @@ func transferClauses() []clause {
 			}
 			s.do(&shard.Transfer{ClaimID: p.Claims[0].ClaimID, ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(50)})
 			s.gives(state(2, 8, map[int]int64{1: 3}), shard.Outcome{})
-			// Its new consumer releases it, not the host that says nothing of it.
+			// The new consumer releases the claim. A report without the instance does not.
 			s.do(state(3, 8, nil))
 			s.used(1, 3)
-			// The destination has a claim of the instance's own.
+			// On the destination, the instance has a claim of its own.
 			n := NewClaim(9, 2, 1)
 			n.ConsumerUUID = ConsumerID(1)
 			s.do(n)

@@ -97,7 +97,7 @@ func trimClauses() []clause {
 			loaded := s.loadedAt()
 			second := s.openLane("b")
 			s.Advance(time.Hour)
-			for range 3 { // the lane may go with one trim, and what tells of it with a later one
+			for range 3 { // one trim may drop the lane, and a later one drops what reports it
 				s.trim(-time.Minute)
 				_, at = s.tail(at, 100)
 				_, loaded = s.tail(loaded, 100)
@@ -137,7 +137,7 @@ func trimClauses() []clause {
 	}
 }
 
-// loadedAt is the position that Load gives.
+// loadedAt returns the position that Load returns.
 func (s *suite) loadedAt() shard.Cursor {
 	s.Helper()
 	_, at, err := LoadRows(s.ctx, s)
@@ -147,7 +147,7 @@ func (s *suite) loadedAt() shard.Cursor {
 	return at
 }
 
-// trim trims what is older than a time from now.
+// trim trims what is older than now plus from.
 func (s *suite) trim(from time.Duration) {
 	s.Helper()
 	now, err := s.Now(s.ctx)

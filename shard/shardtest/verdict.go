@@ -8,26 +8,26 @@ import (
 	"cellgate/shard"
 )
 
-// rejects is the verdict of a host, at a version of its agent, that claim n does not fit.
+// rejects is a host's verdict, at a version of its agent, that claim n does not fit.
 func rejects(n, host int, version uint64) *shard.RecordVerdict {
 	return &shard.RecordVerdict{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{
 		Outcome: shard.VerdictRejected, Reason: "NO_ROOM", Detail: "2 VCPU asked for, 1 free", BootID: "boot-1", Version: version,
 	}}
 }
 
-// aborts is the verdict of a host that the operation that was to use claim n was given up.
+// aborts is a host's verdict that an operation gave claim n up.
 func aborts(n, host int, version uint64) *shard.RecordVerdict {
 	j := rejects(n, host, version)
 	j.Verdict.Reason, j.Verdict.Detail = shard.ReasonAborted, "an operation on the host gave it back"
 	return j
 }
 
-// accepts is the verdict of a host that claim n is fine.
+// accepts is a host's verdict that claim n fits.
 func accepts(n, host int, version uint64) *shard.RecordVerdict {
 	return &shard.RecordVerdict{ClaimID: ClaimID(n), HostUUID: HostID(host), Verdict: shard.Verdict{Outcome: shard.VerdictOK, BootID: "boot-1", Version: version}}
 }
 
-// ends makes a rejection one that ends its claim.
+// ends makes a rejection end its claim.
 func ends(j *shard.RecordVerdict) *shard.RecordVerdict {
 	j.End = true
 	return j
@@ -69,7 +69,7 @@ func verdictClauses() []clause {
 		}},
 		{name: "WhatItsHostAbortsHoldsNothing", test: func(s *suite) {
 			two(s)
-			s.do(rejects(1, 1, 7)) // any verdict before it counts less
+			s.do(rejects(1, 1, 7)) // the abort overrides an earlier verdict
 			c := s.do(aborts(1, 1, 8)).Claim
 			if c.State != shard.Pending || len(c.Allocations) != 0 || !c.GaveBack() || !equalRows(c, s.find(1)) {
 				s.Errorf("it is %+v, found %+v", c, s.find(1))
@@ -82,7 +82,7 @@ func verdictClauses() []clause {
 			if o := s.refused(confirm(*Ref(1)), fault.ClaimRejected); o.Refusal.Detail != shard.ReasonAborted {
 				s.Errorf("a confirm is refused with %+v", o.Refusal)
 			}
-			s.do(NewClaim(2, 1, 8)) // all of the host
+			s.do(NewClaim(2, 1, 8)) // this takes the whole host
 			swapped := s.do(&shard.Swap{
 				ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), HostUUID: HostID(2), TTL: time.Minute,
 				Allocations: []shard.Used{{ProviderUUID: HostID(2), ResourceClass: Class, Amount: 3}},
@@ -126,20 +126,20 @@ func verdictClauses() []clause {
 			other := aborts(1, 1, 8)
 			other.Verdict.BootID = "boot-2"
 			s.nothing(other)
-			s.nothing(aborts(1, 2, 8)) // not there
-			s.nothing(aborts(4, 3, 8)) // its host does not know its instances
+			s.nothing(aborts(1, 2, 8)) // the claim is on another host
+			s.nothing(aborts(4, 3, 8)) // host 3 does not know its instances
 			s.nothing(rejects(1, 1, 8))
 			s.do(aborts(1, 1, 8))
 			s.state(1, shard.Rejected)
 			s.used(1, 2)
 			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
 			s.do(&shard.Transfer{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(2), ToConsumer: ConsumerID(9)})
-			s.nothing(aborts(2, 1, 8)) // its new consumer's
+			s.nothing(aborts(2, 1, 8)) // the claim has a new consumer
 			there := NewHost(1, 8)
 			there.Host.BootID, there.Host.StateVersion = "boot-1", 2
 			there.Instances = []shard.Instance{{UUID: ConsumerID(3), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 1}}}}
 			s.do(there)
-			s.nothing(aborts(3, 1, 8)) // a report had it
+			s.nothing(aborts(3, 1, 8)) // a report already had the instance
 			s.used(1, 2)
 		}},
 		{name: "AConfirmedClaimThatMovesAnotherDoesNotGoBack", test: func(s *suite) {
@@ -151,7 +151,7 @@ func verdictClauses() []clause {
 				runs.Instances = append(runs.Instances, shard.Instance{UUID: ConsumerID(n + 1), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: amount}}})
 			}
 			s.do(runs)
-			for _, m := range []struct{ from, to, host int }{{1, 3, 2}, {2, 4, 1}} { // to another host, and to another size
+			for _, m := range []struct{ from, to, host int }{{1, 3, 2}, {2, 4, 1}} { // to another host, and a resize
 				s.do(moving(m.to, m.from, m.host), confirm(refOf(m.to, m.from)))
 				s.state(m.from, shard.Released)
 				s.nothing(aborts(m.to, m.host, 8))
@@ -192,7 +192,7 @@ func verdictClauses() []clause {
 		{name: "ALaterWordTakesItsPlace", test: func(s *suite) {
 			two(s)
 			s.do(rejects(1, 1, 7), accepts(1, 1, 8))
-			s.nothing(rejects(1, 1, 7)) // came late
+			s.nothing(rejects(1, 1, 7)) // a late verdict
 			next := rejects(1, 1, 1)
 			next.Verdict.BootID = "boot-2"
 			s.do(next)
@@ -207,7 +207,7 @@ func verdictClauses() []clause {
 			if c := s.do(swapTo(1, 2)).Claim; c.Verdict != nil {
 				s.Errorf("claim is %+v", c)
 			}
-			s.nothing(rejects(1, 1, 8)) // came late
+			s.nothing(rejects(1, 1, 8)) // a late verdict
 			s.nothing(ends(rejects(1, 1, 8)))
 			s.do(confirm(*Ref(1)))
 		}},
@@ -220,7 +220,7 @@ func verdictClauses() []clause {
 			s.keepsRejections(s.find(1), first)
 			s.keepsRejections(s.do(swapTo(1, 3)).Claim, first, second)
 			s.do(accepts(1, 3, 9))
-			s.do(swapTo(1, 2)) // host 3 took it
+			s.do(swapTo(1, 2)) // host 3 accepted it, so this is no rejection
 			s.do(confirm(*Ref(1)))
 			s.keepsRejections(s.find(1), first, second)
 			s.do(release(*Ref(1)))
@@ -276,7 +276,7 @@ func verdictClauses() []clause {
 			}
 			s.nothing(release(*Ref(1)))
 			s.nothing(ends(rejects(1, 1, 8)))
-			// Its consumer may have another.
+			// Its consumer may make another claim.
 			next := NewClaim(2, 2, 2)
 			next.ConsumerUUID = ConsumerID(1)
 			s.do(next)
