@@ -227,7 +227,7 @@ func ordered(op string, a, b *value) (bool, *pyError) {
 	case numbers && number:
 		order, ok := a.compare(b)
 		return ok && holds(op, order < 0, order == 0), nil
-	case a.kind == text && b.kind == text, a.kind == address && b.kind == address: // Both addresses are the host's own, so they are equal.
+	case a.kind == text && b.kind == text, a.kind == address && b.kind == address: // both are the host's own
 		return holds(op, a.s < b.s, a.s == b.s), nil
 	case a.kind == list && b.kind == list:
 		for i := range min(len(a.list), len(b.list)) {

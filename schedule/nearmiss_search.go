@@ -222,7 +222,7 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 // least change first. Hosts that the request itself leaves out are not among them.
 func (n *nearMissSearch) nearMisses() []NearMiss {
 	var list []NearMiss
-	groups := slices.SortedFunc(maps.Values(n.alike), func(a, b *alikeHosts) int { // the order matters when the number of tries is bounded
+	groups := slices.SortedFunc(maps.Values(n.alike), func(a, b *alikeHosts) int { // tries may be bounded
 		return cmp.Or(cmp.Compare(len(a.checks), len(b.checks)), slices.Compare(a.checks, b.checks))
 	})
 	for _, like := range groups {
