@@ -26,16 +26,16 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// projectHeader names the project that a call is for, in metadata and in HTTP. It is
-// read before the request is, so that projects of one caller have equal shares.
+// projectHeader names the project of a call, in gRPC metadata and in HTTP. It is read before
+// the request, so that the projects of one caller have equal shares.
 const projectHeader = "cellgate-project"
 
-// placeHeader is in the metadata of a call that a REST request became, which has its
-// place already: its value is known to this process alone.
+// placeHeader marks, in the metadata, a call made from a REST request that already has its
+// place in a queue. Only this process knows its value.
 const placeHeader = "cellgate-place"
 
-// queues are the queues of a gateway's calls. What ends or settles a claim waits for no
-// selection, and what only reads for neither.
+// queues hold a gateway's calls. Changes of claims do not wait behind selections, and reads
+// wait behind neither.
 type queues struct {
 	selections, claims, others *admission.Queue
 	// place is the value of placeHeader.
@@ -51,8 +51,8 @@ func newQueues(most int) queues {
 	}
 }
 
-// queueOf gives the queue of a method, as gRPC names it; nil for none, as of services that
-// are not the gateway's.
+// queueOf gives the queue of a gRPC method; nil for Capacity, and for services that are not
+// the gateway's.
 func (l *queues) queueOf(method string) *admission.Queue {
 	switch method {
 	case cellgatev1.Scheduler_SelectDestinations_FullMethodName, cellgatev1.Scheduler_ExplainDestinations_FullMethodName:
@@ -62,7 +62,7 @@ func (l *queues) queueOf(method string) *admission.Queue {
 		return l.claims
 	}
 	if strings.HasPrefix(method, "/cellgate.v1.Capacity/") {
-		return nil // it bounds itself: seconds of a few calls say nothing of how long others take
+		return nil // it bounds itself: its calls take seconds, and would mislead the adaptive limit of the others
 	}
 	if strings.HasPrefix(method, "/cellgate.v1.") {
 		return l.others
@@ -80,7 +80,7 @@ func (l *queues) each(tell func(queue telemetry.Queue, limit, taken int, refused
 	}
 }
 
-// ServerOptions are those of the server that the gateway registers with.
+// ServerOptions gives the options for the server that the gateway is registered with.
 func (g *Gateway) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.NumStreamWorkers(handlers), rpc.Tap(g.admitCall),
@@ -100,8 +100,8 @@ func answerInTime(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler
 	return resp, err
 }
 
-// admitCall gives a call its place in a queue, or refuses it, before its request is read.
-// It bounds the deadline: also of a call whose request never comes.
+// admitCall gives a call its place in a queue, or refuses it, before its request is read. It
+// bounds the deadline even of a call whose request never arrives.
 func (g *Gateway) admitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	queue := g.queues.queueOf(info.FullMethodName)
 	if queue == nil {
@@ -125,7 +125,7 @@ func (g *Gateway) admitCall(ctx context.Context, info *tap.Info) (context.Contex
 	return context.WithValue(ctx, leaveKey{}, leave), nil
 }
 
-// leaveKey is the context key of what gives back the place of a call.
+// leaveKey is the context key of the function that frees a call's place in its queue.
 type leaveKey struct{}
 
 // awaitTurn begins a call when it is its turn.
@@ -153,11 +153,11 @@ func (g *Gateway) awaitTurn(ctx context.Context, req any, info *grpc.UnaryServer
 	return resp, err
 }
 
-// placeKey is the context key of a REST request that has its place.
+// placeKey is the context key that marks a REST request with a place in a queue.
 type placeKey struct{}
 
-// admitHTTP is admitCall for a REST request, before its body is read. A nil leave is of
-// a method without a queue.
+// admitHTTP is admitCall for a REST request, before its body is read. leave frees the place;
+// it does nothing for a method without a queue, and is nil with an error.
 func (g *Gateway) admitHTTP(r *http.Request, method string) (admitted *http.Request, leave func(), err error) {
 	ctx := r.Context()
 	queue := g.queues.queueOf(method)
@@ -172,7 +172,7 @@ func (g *Gateway) admitHTTP(r *http.Request, method string) (admitted *http.Requ
 	return r.WithContext(context.WithValue(ctx, placeKey{}, true)), leave, nil
 }
 
-// withPlace gives the context of the call that a REST request becomes.
+// withPlace gives the context of the call that a REST request becomes, marked if the request has its place.
 func (g *Gateway) withPlace(ctx context.Context) context.Context {
 	if ctx.Value(placeKey{}) == nil {
 		return ctx
@@ -180,9 +180,9 @@ func (g *Gateway) withPlace(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, placeHeader, g.queues.place)
 }
 
-// callerOf gives who shares a queue with others: the identity that a caller proved, else
-// the machine that it calls from. Its parts are projects, where calls name them, else
-// connections.
+// callerOf gives the caller among whom a queue is shared: the identity that it proved, else
+// the address of its machine. Its Part is the project that the call names, else the
+// connection.
 func callerOf(ctx context.Context, address string, project []string) admission.Caller {
 	c := admission.Caller{Part: address}
 	if id := security.FromContext(ctx); id != nil {
@@ -205,8 +205,8 @@ func addressOf(ctx context.Context) string {
 	return cmp.Or(security.AddressOf(ctx), from)
 }
 
-// HTTPHandler serves the REST API of the gateway; conn is a connection to the server that
-// it is registered with.
+// HTTPHandler serves the REST API of the gateway; conn is a connection to the gRPC server
+// that the gateway is registered with.
 func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 	pages, err := console.Pages()
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"cellgate/internal/security"
 )
 
-// logCaller logs that a caller who proved who it is did something that changes claims, or facts,
-// with what became of it: an operator's at INFO, so that what people did can be read,
-// another's at DEBUG, for theirs are as many as instances. Nothing of it is secret.
+// logCaller logs a change of claims or facts by an authenticated caller, with its outcome. An
+// operator's change is logged at INFO. Others are logged at DEBUG, since there are as many as
+// instances. No attribute is secret.
 func (g *Gateway) logCaller(ctx context.Context, method string, req any, err error) {
 	who := security.FromContext(ctx)
 	if who == nil {
@@ -44,7 +44,7 @@ func (g *Gateway) logCaller(ctx context.Context, method string, req any, err err
 	g.log.Log(ctx, level, "a caller changed claims", attrs...)
 }
 
-// auditAttrs says who asked for something, and what became of it.
+// auditAttrs gives the role, name and address of the caller, and the outcome of its call.
 func auditAttrs(ctx context.Context, err error) []any {
 	var attrs []any
 	if who := security.FromContext(ctx); who != nil {

@@ -13,8 +13,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// listCells asks every configured cell how it is. One that does not answer is
-// listed with the reason, and with what it answered last.
+// listCells asks every configured cell for its state. A cell that does not answer is listed
+// with the reason and with its last answer.
 func (g *Gateway) listCells(ctx context.Context) []*cellgatev1.Cell {
 	return g.showCells(ctx, g.cells.All)
 }
@@ -79,8 +79,8 @@ func mergeSorted(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// zonesOf gives a cell's zones as selections call them, sorted: hosts that are in
-// none are in the default one.
+// zonesOf gives a cell's zones by the names that selections use, sorted. Hosts in no zone
+// count as in the default one.
 func (g *Gateway) zonesOf(s *cellv1.GetSummaryResponse) []string {
 	zones := slices.Clone(s.GetAvailabilityZones())
 	if s.GetHasUnzonedHosts() {

@@ -14,7 +14,7 @@ import (
 // maxFacts bounds the bytes of a namespace, as every cell does.
 const maxFacts = 64 << 10
 
-// putFacts writes what a service says of a host into the cell that has it.
+// putFacts writes what a service reports of a host into the cell that has the host.
 func (g *Gateway) putFacts(ctx context.Context, req *cellgatev1.PutFactsRequest) (*cellgatev1.PutFactsResponse, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -37,7 +37,7 @@ func (g *Gateway) putFacts(ctx context.Context, req *cellgatev1.PutFactsRequest)
 	}, nil
 }
 
-// deleteFacts takes a namespace of a host away.
+// deleteFacts deletes a namespace of a host.
 func (g *Gateway) deleteFacts(ctx context.Context, req *cellgatev1.DeleteFactsRequest) (*cellgatev1.DeleteFactsResponse, error) {
 	c, _, err := g.sendFacts(ctx, req.GetCell(), &cellv1.PutFactsRequest{
 		HostUuid: cellclient.Canonical(req.GetHostUuid()), Namespace: req.GetNamespace(), IfGeneration: req.GetIfGeneration(),
@@ -48,7 +48,7 @@ func (g *Gateway) deleteFacts(ctx context.Context, req *cellgatev1.DeleteFactsRe
 	return &cellgatev1.DeleteFactsResponse{Cell: c.Name()}, nil
 }
 
-// sendFacts asks the cell that has the host, which is looked for when none is named.
+// sendFacts sends a change of facts to the named cell; without a name it searches for the host's cell first.
 func (g *Gateway) sendFacts(ctx context.Context, name string, req *cellv1.PutFactsRequest) (*cellclient.Cell, *cellv1.PutFactsResponse, error) {
 	c, known, err := g.cellOfHost(ctx, name, req.GetHostUuid())
 	if err != nil {

@@ -27,8 +27,9 @@ func newGates(g *Gateway, parts map[string]gatewatch.Parts) gates {
 	return out
 }
 
-// ReadNova has the tables of a cell of Nova read at once, or those of all cells without a name:
-// Nova notified that hosts, instances or aggregates changed. It never blocks.
+// ReadNova starts a read of a cell's Nova tables at once, or of all cells' tables if cell is
+// empty. It is called when Nova notifies that hosts, instances or aggregates changed. It never
+// blocks.
 func (g *Gateway) ReadNova(cell string) {
 	for c, w := range g.gates {
 		if cell == "" || c.Name() == cell {
@@ -37,8 +38,8 @@ func (g *Gateway) ReadNova(cell string) {
 	}
 }
 
-// NovaTransport gives the transport_url of a cell's own message bus by cell_mappings; "" while
-// that is not known.
+// NovaTransport gives the transport_url of a cell's own message bus from cell_mappings; ""
+// while it is not known.
 func (g *Gateway) NovaTransport(cell string) string {
 	if w := g.gates[g.cells.Named(cell)]; w != nil {
 		return w.TransportURL()
@@ -70,11 +71,11 @@ func (gs gates) Disabled(c *cellclient.Cell) string {
 	return ""
 }
 
-// disabledInNova is why a cell is left out that Nova's own scheduler leaves out.
+// disabledInNova is the reason shown for a cell that Nova's own scheduler leaves out.
 const disabledInNova = "disabled in Nova's cell_mappings"
 
-// Accept gives the error of an answer that names no gate, of a cell that has one, or will: its table may be empty. The
-// first gate is made by this gateway's first report, which the answer may be older than although it came later.
+// Accept refuses an answer that names no gate if the cell has a gate, or may get one: the cell's table may be empty.
+// This gateway's first report creates the gate, and an answer made before that report may arrive after it.
 func (gs gates) Accept(c *cellclient.Cell, answer *cellv1.Proposal) error {
 	w := gs[c]
 	if w == nil || answer.GetGate() != cellgatev1.Gate_STATE_UNSPECIFIED {
@@ -86,8 +87,8 @@ func (gs gates) Accept(c *cellclient.Cell, answer *cellv1.Proposal) error {
 	return nil
 }
 
-// Source is where a cell's candidates come from, with its gate at the state that its answer named, and why; the state
-// is unspecified for a cell that did not answer.
+// Source gives where a cell's candidates come from, by the gate state s that its answer named, and why if they come
+// from Nova's tables. If the cell did not answer, s is unspecified, and the last known state decides.
 func (gs gates) Source(c *cellclient.Cell, s cellgatev1.Gate_State) (from cellgatev1.CellSource, why string) {
 	if s == cellgatev1.Gate_STATE_UNSPECIFIED {
 		s = gs.known(c).GetState()
@@ -98,7 +99,7 @@ func (gs gates) Source(c *cellclient.Cell, s cellgatev1.Gate_State) (from cellga
 	return cellgatev1.CellSource_NATIVE, ""
 }
 
-// known is what is known of a cell's gate, by its reports or its summary; nil for nothing.
+// known gives the last known gate of a cell, from its gate's reports or its summary; nil if neither has one.
 func (gs gates) known(c *cellclient.Cell) *cellgatev1.Gate {
 	if w := gs[c]; w != nil {
 		if known := w.LastKnown(); known != nil {
@@ -108,7 +109,7 @@ func (gs gates) known(c *cellclient.Cell) *cellgatev1.Gate {
 	return c.LastSummary().GetTotals().GetGate()
 }
 
-// whyLegacy says why Nova's tables speak for a cell's hosts.
+// whyLegacy gives the reason why a cell's hosts come from Nova's tables.
 func (gs gates) whyLegacy(c *cellclient.Cell) string {
 	known := gs.known(c)
 	text := "the gate is " + known.GetState().String()

@@ -10,8 +10,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// showGate puts into a row, which has what the cell says of itself, what this gateway
-// knows of its gate.
+// showGate adds what this gateway knows of a cell's gate to the row that the cell gave of
+// itself.
 func (g *Gateway) showGate(row *cellgatev1.Cell, c *cellclient.Cell) {
 	w := g.gates[c]
 	if w == nil {
@@ -34,7 +34,7 @@ func addReason(row *cellgatev1.Cell, why string) {
 	row.Reason = strings.TrimPrefix(row.GetReason()+"; "+why, "; ")
 }
 
-// readLegacy gives the age of each cell's legacy rows that were ever read.
+// readLegacy passes the age of each cell's legacy rows to each; a cell whose rows were never read is left out.
 func (g *Gateway) readLegacy(each func(telemetry.LegacyReading)) {
 	for c, w := range g.gates {
 		if age, ok := w.RowsAge(); ok {

@@ -24,7 +24,7 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// Cells are the gateway's, for what is served beside it from the same connections.
+// Cells gives the gateway's cells, for other servers that share its connections.
 func (g *Gateway) Cells() *cellclient.Cells { return g.cells }
 
 // Config says which cells there are and what to decide by. The zero value of
@@ -33,7 +33,7 @@ type Config struct {
 	// Name is what people call this gateway: its machine, and where it listens. It is in
 	// reports to cells under upgrade.
 	Name string
-	// WebURL is where REST, the console and /metrics are served, as it listens; empty: nowhere.
+	// WebURL is the address at which REST, the console and /metrics are served; empty if they are not.
 	WebURL string
 	// Cells in the order in which answers list them.
 	Cells []cellclient.CellConfig
@@ -46,19 +46,20 @@ type Config struct {
 	// one (30 s).
 	MaxDeadline time.Duration
 	rules.Config
-	// MaxInFlight bounds the calls that wait or run at once, of selections, of changes of
-	// claims and of others: memory, where the limits that adapt are above it (1024).
+	// MaxInFlight bounds the calls that wait or run at once in each queue: selections,
+	// changes of claims, others (1024). It bounds the memory where the adaptive limits are
+	// higher.
 	MaxInFlight int
-	// KeepOrder: the first pick is the best host also while requests get in each
-	// other's way. Without it they choose among the first few then; see contention.go.
+	// KeepOrder makes the first pick the best host even while claims conflict. Without it,
+	// requests then pick among the best few; see selection/contention.go.
 	KeepOrder bool
-	// HintExpressions: the hint cellgate:filter may bring an expression. Whoever may make a
-	// server writes its hints.
+	// HintExpressions allows the scheduler hint cellgate:filter to carry an expression.
+	// Anybody who may create a server writes its hints.
 	HintExpressions bool
 	// DecisionQueue is how many decisions may wait to be written; more are dropped
 	// and counted (4096).
 	DecisionQueue int
-	// Breaker is of every replica.
+	// Breaker configures each replica's breaker.
 	Breaker cellclient.BreakerConfig
 }
 
@@ -80,13 +81,13 @@ type Deps struct {
 	Now func() time.Time
 	// OnBreaker is called after every change of a replica's breaker; nil for nobody.
 	OnBreaker func(cell, replica string, from, to gobreaker.State)
-	// Telemetry may be nil. The server that the gateway is registered with has
-	// its options.
+	// Telemetry may be nil. Its server options belong to the server that the gateway is
+	// registered with.
 	Telemetry *telemetry.Gateway
 	// Ingress bounds the bodies of REST requests, as the server's does those of gRPC; nil for
 	// one with the defaults.
 	Ingress *ingress.Ingress
-	// Segments asks Neutron for the segments of ports and networks; nil where nobody can.
+	// Segments asks Neutron for the segments of ports and networks; nil without Neutron.
 	Segments func(context.Context, []nova.RequestedNetwork) ([][]string, error)
 }
 
@@ -152,8 +153,8 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	return g, nil
 }
 
-// handlers is how many goroutines wait to handle requests. Their stacks have grown to
-// what a request takes; with more requests at once, the others get new ones.
+// handlers is how many worker goroutines handle requests: their stacks have already grown.
+// Further requests at the same time run on new goroutines.
 const handlers = 64
 
 // Register adds the public services to a server.

@@ -9,14 +9,14 @@ import (
 	"cellgate/internal/health"
 )
 
-// watchedWithin is how long ago the directory may have come around to a cell: it
-// does every summaryEvery, and waits the probe budget at most.
+// watchedWithin is the longest time between two visits of the directory to a cell. It visits
+// each cell every summaryEvery (package cellclient), and waits at most the probe budget.
 const watchedWithin = 15 * time.Second
 
-// Health says whether the gateway is alive (its directory comes around) and
-// ready: every cell was asked once, and a cell that takes new instances answered
-// within summaryMaxAge. A cell that is gone does not make a gateway not ready:
-// the others are asked all the same.
+// Health reports whether the gateway is alive (its directory visits the cells) and ready. It
+// is ready once every cell was asked, while at least one enabled cell answered within
+// cellclient.SummaryMaxAge. A missing cell does not make a gateway unready, since the others
+// are still asked.
 func (g *Gateway) Health() *health.Monitor { return g.health }
 
 func (g *Gateway) aliveChecks() []health.Check {

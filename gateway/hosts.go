@@ -40,7 +40,7 @@ func (g *Gateway) listHosts(ctx context.Context, req *cellgatev1.ListHostsReques
 	return resp, ctx.Err()
 }
 
-// getHost finds a host in whichever cell has it, which is one.
+// getHost searches all cells for a host; at most one cell has it.
 func (g *Gateway) getHost(ctx context.Context, uuid string) (*cellgatev1.Host, error) {
 	has := func(hosts []*cellgatev1.Host) bool { return len(hosts) > 0 }
 	replies := cellclient.Search(ctx, g.cells, g.cells.All, 0, has, func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Host, error) {

@@ -24,7 +24,7 @@ type namedField struct {
 	at   *string
 }
 
-// namedFields are those of a request, of hosts and of aggregates.
+// namedFields are the fields of a request in which names stand for hosts and for aggregates.
 type namedFields struct{ hosts, aggregates []namedField }
 
 // acceptNames puts uuids in the place of the names of hosts and aggregates in a request.
@@ -151,7 +151,7 @@ func (g *Gateway) resolveHosts(ctx context.Context, cells []*cellclient.Cell, fi
 			continue
 		}
 		like, silent := "", slices.ContainsFunc(replies, func(r cellclient.Reply[[]*cellgatev1.Host]) bool { return r.Err != nil })
-		if len(wrong) == 0 && !silent { // a search of every name: once is enough
+		if len(wrong) == 0 && !silent { // SimilarHost compares all names: once per request is enough
 			like = g.cells.SimilarHost(ctx, name)
 		}
 		if f.path == "host_uuid" || silent {
@@ -162,7 +162,7 @@ func (g *Gateway) resolveHosts(ctx context.Context, cells []*cellclient.Cell, fi
 	return fault.InvalidFields(wrong)
 }
 
-// shownCandidates is how many of several that have a name an error lists.
+// shownCandidates bounds the hosts or aggregates of one name that an error lists.
 const shownCandidates = 10
 
 func ambiguous(path, name, what string, list []string) fault.Field {
@@ -173,7 +173,7 @@ func ambiguous(path, name, what string, list []string) fault.Field {
 	return fault.Field{Path: path, Problem: fmt.Sprintf("%d %s have the name %q: give the uuid of one: %s", n, what, name, strings.Join(list, ", "))}
 }
 
-// resolveAggregates puts the uuids of aggregates in the place of their names. Aggregates without hosts have none here.
+// resolveAggregates puts the uuids of aggregates in the place of their names. Cells know only aggregates with hosts.
 func (g *Gateway) resolveAggregates(fields []namedField) error {
 	if len(fields) == 0 {
 		return nil

@@ -21,8 +21,8 @@ const (
 	maxNamedTexts = 32
 )
 
-// takeTexts refuses a request with a text that no shard can keep, or look for, before
-// anything is done: cells refuse such a text with all that was sent beside it.
+// takeTexts refuses a request with a text that no shard can store or search for, before any
+// other work: a cell would refuse the whole batch that such a text is in.
 func takeTexts(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if err := checkTexts(req); err != nil {
 		return nil, err
@@ -30,8 +30,9 @@ func takeTexts(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler gr
 	return handler(ctx, req)
 }
 
-// checkTexts names every text with a NUL, and a claim_id that can be none. The object
-// of Nova nests no deeper than maxDepth by then, or is not looked at.
+// checkTexts gives an error that names the texts with a NUL, at most maxNamedTexts, or a
+// claim_id that no claim can have. It checks the depth of Nova's object first, which bounds
+// the walk.
 func checkTexts(req any) error {
 	if err := checkDepth(req); err != nil {
 		return err
@@ -96,7 +97,7 @@ func nulsInValue(f protoreflect.FieldDescriptor, v protoreflect.Value) []string 
 	return nil
 }
 
-// below puts what leads to them before paths.
+// below prefixes each of paths with the path at.
 func below(paths []string, at func() string) []string {
 	for i := range paths {
 		paths[i] = at() + paths[i]

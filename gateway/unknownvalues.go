@@ -14,9 +14,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// unknownIn says which names are not among the known ones, each with what may be meant.
+// unknownIn gives a text for each of names that is not in known, with a similar known name.
 func unknownIn(what string, known []string, names ...string) (out []string) {
-	slices.Sort(known) // of several that are as much alike, always the same
+	slices.Sort(known) // of equally similar names the suggestion is always the same
 	for _, name := range names {
 		if name != "" && !slices.Contains(known, name) {
 			out = append(out, fmt.Sprintf("no cell has %s %q%s", what, name, suggest.MeantOf(name, known, 3)))
@@ -25,7 +25,7 @@ func unknownIn(what string, known []string, names ...string) (out []string) {
 	return out
 }
 
-// zonesAndTraits are those that the cells have; ok is false while some cell did not say what it has.
+// zonesAndTraits gives the zones and traits of all cells; ok is false while some cell's summary is not known.
 func (g *Gateway) zonesAndTraits() (zones, traits []string, ok bool) {
 	for _, c := range g.cells.All {
 		s := c.LastSummary()
@@ -38,7 +38,7 @@ func (g *Gateway) zonesAndTraits() (zones, traits []string, ok bool) {
 	return zones, traits, true
 }
 
-// unknownFilters are the filters of a list of hosts whose value no cell has.
+// unknownFilters gives a text for each filter of a list of hosts whose value no cell has.
 func (g *Gateway) unknownFilters(ctx context.Context, req *cellgatev1.ListHostsRequest) []string {
 	zones, traits, ok := g.zonesAndTraits()
 	if !ok {
@@ -59,8 +59,8 @@ func (g *Gateway) unknownFilters(ctx context.Context, req *cellgatev1.ListHostsR
 	return []string{fmt.Sprintf("no host has %q in its name%s", name, suggest.Meant(g.cells.SimilarHost(ctx, name)))}
 }
 
-// unknownValues are the zones, traits, resource classes and hosts that a request names and no cell has, each with what may
-// be meant. It is nil while some cell's summary is not known.
+// unknownValues gives a text, with a suggestion, for each zone, trait, resource class and host that a request names
+// and no cell has. It is nil while some cell's summary is not known.
 func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpec) []string {
 	zones, traits, ok := g.zonesAndTraits()
 	if !ok {
@@ -101,7 +101,7 @@ func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpe
 	return out
 }
 
-// unknownHost says that no cell has a host, given by uuid or service host, and which may be meant; nil when one has it.
+// unknownHost gives a text, with a suggestion, if no cell has a host of that uuid or service host; nil if one has it.
 func (g *Gateway) unknownHost(ctx context.Context, name string) []string {
 	if rpc.IsUUID(name) {
 		if _, err := g.getHost(ctx, name); fault.KindOf(err) == fault.NotFound {
@@ -129,7 +129,7 @@ func (g *Gateway) classes() (all []string) {
 	return slices.Compact(all)
 }
 
-// suggestClasses says of resource classes that there cannot be which may be meant.
+// suggestClasses adds suggestions to an error that names unknown resource classes.
 func (g *Gateway) suggestClasses(spec *cellgatev1.RequestSpec, err error) error {
 	var refused *fault.Error
 	if spec == nil || !errors.As(err, &refused) || refused.Kind != fault.InvalidRequest {

@@ -16,7 +16,8 @@ const (
 	// overtakenFor bounds the retries of a host's change that other changes overtake: services that
 	// change one host at the same time overtake each other.
 	overtakenFor = 5 * time.Second
-	// overtakenPause bounds the pause before that; it begins with a millisecond.
+	// overtakenPause bounds the doubling pause between those retries, which begins with a millisecond. Jitter makes
+	// each pause half as long to one and a half times as long.
 	overtakenPause = 128 * time.Millisecond
 )
 
@@ -48,7 +49,7 @@ func updateIfCurrent[T any](ctx context.Context, g *Gateway, c *cellclient.Cell,
 	return none, fault.New(fault.Contended, "other changes overtook this one of host %s each time", host).With("cell", c.Name())
 }
 
-// generationOf gives the generation of a host as a cell knows it, the lowest when it does not
+// generationOf gives the generation of a host in a cell; 1, the lowest, if the cell does not
 // know the host.
 func (g *Gateway) generationOf(ctx context.Context, c *cellclient.Cell, host string) (int64, error) {
 	got, err := cellclient.CallFor(ctx, c, host, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: host, PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
@@ -63,8 +64,8 @@ func generationIn(got *cellv1.ListHostsResponse) int64 {
 	return generation
 }
 
-// newestOf is the generation of a host that a refusal for an older one names; 0 of any other
-// error.
+// newestOf gives the current generation that a STALE_GENERATION refusal names; 0 for any
+// other error.
 func newestOf(err error) int64 {
 	var e *fault.Error
 	if !errors.As(err, &e) || e.Kind != fault.StaleGeneration {
@@ -77,8 +78,8 @@ func newestOf(err error) int64 {
 	return newest
 }
 
-// cellOfHost gives the cell of that name, and 0; without a name it searches all cells
-// for the host, and gives the host's generation there too.
+// cellOfHost gives the cell of that name, with generation 0. Without a name it searches all
+// cells for the host, and gives the host's generation as well.
 func (g *Gateway) cellOfHost(ctx context.Context, name, host string) (*cellclient.Cell, int64, error) {
 	cells, err := g.cells.Selected(name)
 	if err != nil {
