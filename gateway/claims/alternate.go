@@ -17,10 +17,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// ClaimAlternate puts a live claim on one of the alternates that it was answered
-// with. The claim's stored answer says which there are; it then names the new host,
-// so that the request that made the claim is answered with it from here on. A claim
-// that is on that host already is not changed.
+// ClaimAlternate moves a live claim to one of the alternates in the claim's stored answer.
+// The stored answer then selects the new host, so repeats of the request that made the claim
+// get that host. A claim that is already on the host is not changed.
 func (svc *Service) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlternateRequest) (*cellgatev1.Claim, error) {
 	cells, err := svc.cells.Selected(req.GetCell())
 	if err != nil {
@@ -59,7 +58,7 @@ func (svc *Service) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlt
 	op := &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Swap{Swap: swap}}
 	out, err := h.in.ChangeClaim(ctx, svc.cfg.ClaimBudget, op)
 	if err != nil {
-		// When nobody knows where the claim is, both holds stay for their time.
+		// If the outcome is unknown, the group stays pinned for both hosts until the pins expire.
 		if fault.KindOf(err) != fault.OutcomeUnknown && ctx.Err() == nil {
 			undo()
 		}
@@ -68,15 +67,15 @@ func (svc *Service) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlt
 	return out.GetClaim(), nil
 }
 
-// claimIn is a live claim with what it keeps of its request.
+// claimIn is a live claim, its cell, and what the claim keeps of its request.
 type claimIn struct {
 	in     *cellclient.Cell
 	claim  *cellgatev1.Claim
 	origin *cellv1.ClaimOrigin
 }
 
-// claimWithOrigin finds a live claim in the cells; ids are of one claim, so where it is
-// found ends the search.
+// claimWithOrigin finds a live claim in the cells. A claim id is unique, so the first cell
+// that has it ends the search.
 func (svc *Service) claimWithOrigin(ctx context.Context, cells []*cellclient.Cell, consumer, id string) (claimIn, error) {
 	has := func(r *cellv1.ListClaimsResponse) bool { return hasClaim(r.GetClaims(), id) }
 	replies := cellclient.Search(ctx, svc.cells, cells, 0, has, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListClaimsResponse, error) {
@@ -96,14 +95,14 @@ func (svc *Service) claimWithOrigin(ctx context.Context, cells []*cellclient.Cel
 	return claimIn{}, cellclient.NotFound(replies, fmt.Sprintf("live claim %s of consumer %s", id, consumer))
 }
 
-// isOn reports whether the claim is on a host, or takes of a provider.
+// isOn reports whether the claim is on a host, or allocates from a provider.
 func isOn(c *cellgatev1.Claim, provider string) bool {
 	return c.GetHostUuid() == provider ||
 		slices.ContainsFunc(c.GetAllocations(), func(a *cellgatev1.Allocation) bool { return a.GetProviderUuid() == provider })
 }
 
-// alternateOf gives the host of the alternate that takes of a provider; what none takes of is
-// given back.
+// alternateOf gives the host of the alternate that is, or allocates from, a provider. If none
+// does, it returns the provider itself.
 func alternateOf(alternates []*cellgatev1.Selection, provider string) (string, error) {
 	if slices.ContainsFunc(alternates, func(a *cellgatev1.Selection) bool { return a.GetComputeNodeUuid() == provider }) {
 		return provider, nil
@@ -120,9 +119,9 @@ func alternateOf(alternates []*cellgatev1.Selection, provider string) (string, e
 	return provider, nil
 }
 
-// swapTo gives the operation that puts a claim on an alternate of its answer, all
-// but the lease, and writes the new answer into answer: the alternate selected, the
-// others left.
+// swapTo gives the operation that puts a claim on an alternate of its answer, without the
+// lease. It changes answer: the alternate becomes the selected host, and leaves the list of
+// alternates.
 func swapTo(c *cellgatev1.Claim, answer *cellgatev1.Destinations, host string) (*cellv1.SwapClaim, error) {
 	at := slices.IndexFunc(answer.GetAlternates(), func(a *cellgatev1.Selection) bool { return a.GetComputeNodeUuid() == host })
 	if at < 0 {
@@ -153,7 +152,7 @@ func alternatesOf(answer *cellgatev1.Destinations) string {
 	return strings.Join(names, ", ")
 }
 
-// readAllocations reads what allocationRequest wrote.
+// readAllocations parses the allocation request that package selection stored in an answer.
 func readAllocations(text string) ([]*cellgatev1.Allocation, []*cellv1.GroupProviders, error) {
 	var form struct {
 		Mappings    map[string][]string `json:"mappings"`

@@ -15,15 +15,15 @@ import (
 	"cellgate/schedule"
 )
 
-// boundByAffinity reports whether the claim's host must be that of its group.
+// boundByAffinity reports whether the claim's server group has hard affinity, so that its members share one host.
 func boundByAffinity(h claimIn) bool {
 	return h.claim.GetGroupUuid() != "" && h.origin.GetGroupPolicy() == string(schedule.Affinity)
 }
 
-// moveAffinity lets a claim of a hard-affinity group go to another service host:
-// only when it is the group's only member. It moves the claim's hold of the pin
-// first, which fails while another claim has one, and then searches for members whose
-// pins are over. undo puts the hold back; it is nil with an error.
+// moveAffinity allows a claim of a hard-affinity group to go to another service host only if
+// it is the group's only member. It first moves the claim's hold of the group's pin, which
+// fails while another claim holds the pin. It then searches for members whose pins have
+// ended. undo puts the hold back; it is nil with an error.
 func (svc *Service) moveAffinity(ctx context.Context, h claimIn, to string, ttl time.Duration) (undo func(), err error) {
 	group, id, old := h.claim.GetGroupUuid(), h.claim.GetClaimId(), h.claim.GetServiceHost()
 	if to == old {
@@ -61,8 +61,8 @@ func (svc *Service) moveAffinity(ctx context.Context, h claimIn, to string, ttl 
 	return back, nil
 }
 
-// movePin makes a claim's hold of its group's pin one of another service host. It
-// gives the host that the group is pinned to then.
+// movePin moves a claim's hold of its group's pin to another service host. It gives the host
+// that the group is pinned to afterwards, which may be another claim's.
 func (svc *Service) movePin(ctx context.Context, arbiter *cellclient.Cell, group, claim, to string, ttl time.Duration) (string, error) {
 	outcomes, _, err := arbiter.Operate(ctx, svc.cfg.ClaimBudget, []*cellv1.ClaimOp{
 		{Op: &cellv1.ClaimOp_Unpin{Unpin: &cellv1.GroupUnpin{GroupUuid: group, ClaimId: claim}}},

@@ -31,11 +31,9 @@ func hasClaim(claims []*cellgatev1.Claim, id string) bool {
 	return slices.ContainsFunc(claims, func(c *cellgatev1.Claim) bool { return c.GetClaimId() == id })
 }
 
-// Get gives the live claim of a consumer, and of a move the other one. When there are two, the one
-// that stands is the first: of a move, the source until the move is confirmed
-// (CompareClaims). Once one is found the cells that
-// do not answer are waited for as long as a proposal is: another claim is the
-// exception.
+// Get gives the live claim of a consumer, and the other claim of a move. best is first in the
+// order of CompareClaims: of a move, the source until the move is confirmed. After a claim was
+// found, Get waits for silent cells only for ProposeBudget, since a second claim is rare.
 func (svc *Service) Get(ctx context.Context, req *cellgatev1.GetClaimRequest) (best, other *cellgatev1.Claim, err error) {
 	cells, err := svc.cells.Selected(req.GetCell())
 	if err != nil {
@@ -62,8 +60,8 @@ func (svc *Service) Get(ctx context.Context, req *cellgatev1.GetClaimRequest) (b
 	return best, other, nil
 }
 
-// unpinReleased takes a released claim's hold of its group's pin away, in the
-// background. A group without a pin is not changed; c may be nil.
+// unpinReleased removes a released claim's hold of its group's pin, in the background. A
+// group without a pin is not changed; c may be nil.
 func (svc *Service) unpinReleased(ctx context.Context, c *cellgatev1.Claim) {
 	if c.GetGroupUuid() == "" {
 		return

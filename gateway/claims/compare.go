@@ -6,9 +6,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// CompareClaims orders two claims of one consumer, the one that stands first: the
-// source of a move until the move is confirmed; else a confirmed one, else the one
-// made later. It is the same for whoever compares; two claims are never equal.
+// CompareClaims orders two claims of one consumer; the first one takes precedence. That is
+// the source of a move until the move is confirmed; else a confirmed claim; else the one made
+// later. The order is the same on every gateway, and two claims are never equal.
 func CompareClaims(a, b *cellgatev1.Claim) int {
 	confirmed := cellgatev1.ClaimState_CONFIRMED
 	first := func(isA bool) int {
@@ -31,8 +31,8 @@ func CompareClaims(a, b *cellgatev1.Claim) int {
 // Pair reports whether one of two claims of a consumer moves the other.
 func Pair(a, b *cellgatev1.Claim) bool { return movesFrom(a, b) || movesFrom(b, a) }
 
-// ConfirmedApart reports whether two claims of a consumer are both confirmed and
-// neither moves the other; not when one is nil.
+// ConfirmedApart reports whether two claims of a consumer are both confirmed and neither
+// moves the other. It is false if one is nil.
 func ConfirmedApart(a, b *cellgatev1.Claim) bool {
 	confirmed := cellgatev1.ClaimState_CONFIRMED
 	return a.GetState() == confirmed && b.GetState() == confirmed && !Pair(a, b)
@@ -43,9 +43,8 @@ func movesFrom(to, from *cellgatev1.Claim) bool {
 	return to.GetMovesClaimId() != "" && to.GetMovesClaimId() == from.GetClaimId()
 }
 
-// beside reports whether a claim may be confirmed while another one of its consumer
-// stands: what it replaces, and a move away from it that is not confirmed
-// yet.
+// beside reports whether claim c may be confirmed while other is live: c replaces other, or
+// other is a pending move of c.
 func beside(c, other *cellgatev1.Claim) bool {
 	return movesFrom(c, other) || movesFrom(other, c) && other.GetState() == cellgatev1.ClaimState_PENDING
 }

@@ -12,24 +12,24 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// maxRetakes is how often a claim that expires while it is being confirmed is taken
-// again: each time its lease lasts longer than all that is asked of the cells.
+// maxRetakes bounds how often Confirm reinstates a claim that expires meanwhile. Each new
+// lease lasts longer than all calls of one round.
 const maxRetakes = 2
 
-// Confirm confirms a claim, when its consumer has no other. What a move takes
-// over from is released: by the cell when it is in the same one, else here.
+// Confirm confirms a claim if its consumer has no other. It releases the source of a move: a
+// source in the same cell is released by the cell, any other by releaseSource.
 //
 // Other confirms do not see an expired claim, so two of them could be confirmed at once.
-// Confirm first takes it again as a PENDING claim, which all confirms see. Then it
-// searches the cells again and confirms the claim under the lease that was known before
-// that search. So a claim is only confirmed after a search that began while it was live,
-// whoever took it again, and however often a confirm is sent.
+// Confirm first reinstates it as a PENDING claim, which all confirms see. Then it searches
+// the cells again and confirms the claim under the lease that was known before that search.
+// So a claim is only confirmed after a search that began while it was live, whoever
+// reinstated it, and however often a confirm is sent.
 func (svc *Service) Confirm(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
 	cells, err := svc.cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
-	lease := &timestamppb.Timestamp{} // that of no claim
+	lease := &timestamppb.Timestamp{} // no claim has this lease
 	for range 1 + maxRetakes {
 		seen, err := svc.soleClaim(ctx, req.GetConsumerUuid(), req.GetClaimId())
 		if err != nil {
@@ -57,11 +57,13 @@ func (svc *Service) Confirm(ctx context.Context, req *cellgatev1.ConfirmClaimReq
 }
 
 // confirmIn asks cells to confirm a claim, and gives the cell that has the claim and the
-// claim's new state: CONFIRMED, or PENDING if it had expired, now or before, and
-// its lease is not the given one. A cell that does not know the claim changes nothing,
-// so all are asked at once; a cell that refuses says why. A tombstone, which a release
-// left where the claim never came, does not decide while a cell is silent: the claim may
-// be there.
+// claim's new state. That is CONFIRMED; or PENDING if the claim had expired, now or before,
+// and its lease is not the given one.
+//
+// A cell that does not know the claim changes nothing, so all cells are asked at once. A cell
+// that refuses gives the error. A tombstone is what a release leaves in a cell that does not
+// have the claim. It does not decide while another cell is silent, since the claim may be
+// there.
 func (svc *Service) confirmIn(ctx context.Context, cells []*cellclient.Cell, req *cellgatev1.ConfirmClaimRequest, lease *timestamppb.Timestamp) (*cellclient.Cell, *cellv1.ClaimOutcome, error) {
 	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: cellclient.Canonical(req.GetConsumerUuid()), Reinstate: true, Lease: lease}
 	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ClaimOutcome, error) {

@@ -8,20 +8,20 @@ import (
 	"cellgate/gateway/cellclient"
 )
 
-// maxConfirmed is of how many requests a generation of confirmedRequests knows; two
+// maxConfirmed bounds the requests in one generation of confirmedRequests. Two generations
 // are kept, about 5 MiB.
 const maxConfirmed = 32768
 
-// confirmedRequests remember in which cells this gateway confirmed claims of the
-// requests of late: such a request that is sent once more must not be claimed
-// elsewhere while one of those cells does not answer. It is a help, not a promise:
-// another gateway, or this one started again, does not know. Safe for concurrent use.
+// confirmedRequests remember in which cells this gateway recently confirmed claims of a
+// request. If such a request is sent again, it must not be claimed elsewhere while one of
+// those cells does not answer. This is best effort: another gateway, or a restarted one, does
+// not know the request. Safe for concurrent use.
 type confirmedRequests struct {
 	mu         sync.Mutex
 	young, old map[requestKey][]*cellclient.Cell
 }
 
-// requestKey names a request with an id and all that it asks for.
+// requestKey is a hash of a request's id and of all that it asks for.
 type requestKey [16]byte
 
 // confirmedKey gives the zero key for a request without an id.

@@ -15,28 +15,27 @@ import (
 )
 
 const (
-	// maxMoves are looked up in one look; the others at the next.
+	// maxMoves bounds the moves looked up in one pass; the next pass looks up the others.
 	maxMoves = 256
-	// maxSettled moves are remembered as finished, maxFinished as finished here.
+	// maxSettled bounds the moves remembered as settled, maxFinished those that this gateway finished.
 	maxSettled, maxFinished = 65_536, 256
 )
 
-// unfinishedMoves are instances that arrived in another cell, by its host's reports,
-// while the claim that they left is confirmed still: no shard sees both. The zero value
-// is ready. See docs/adr/0005 and 0006: confirming the new claim again ends the old one,
-// and that is what the gateway does in its caller's place; but not while the host that the
-// instance left reports it.
+// unfinishedMoves are instances that a host of another cell reports while the claim in the
+// cell that they left is still confirmed. No shard sees both claims. Confirming the new claim
+// again would end the old one (docs/adr/0005, 0006); the gateway does that in its caller's
+// place, unless the old host still reports the instance. The zero value is ready.
 type unfinishedMoves struct {
 	mu sync.Mutex
-	// settled are claims whose source is not live any more.
+	// settled are the new claims of moves whose source is no longer live.
 	settled map[string]struct{}
-	// finished are those ended here, the oldest first.
+	// finished are the moves that this gateway finished, the oldest first.
 	finished []*cellgatev1.Finding
-	// kept is why a source was not ended, by its claim.
+	// kept is the reason why the source of a move was not released, by the source's claim id.
 	kept map[string]string
 }
 
-// findMovesEvery is how often moves between cells are looked for that nobody finished.
+// findMovesEvery is how often the gateway searches for unfinished moves between cells.
 const findMovesEvery = time.Minute
 
 // watchMoves finishes moves until ctx ends.
@@ -66,7 +65,7 @@ func (svc *Service) watchMoves(ctx context.Context) {
 	}
 }
 
-// find gives the moves that are not finished, and those finished here of late.
+// find gives the unfinished moves, and those that this gateway finished recently.
 func (m *unfinishedMoves) find(ctx context.Context, svc *Service, seen []*cellFindings) (found, finished []*cellgatev1.Finding) {
 	looked := 0
 	for _, s := range seen {
@@ -89,7 +88,7 @@ func (m *unfinishedMoves) find(ctx context.Context, svc *Service, seen []*cellFi
 			case !live(source):
 				m.settle(in.GetClaimId())
 			case source.GetState() != cellgatev1.ClaimState_CONFIRMED || source.GetConsumerUuid() != in.GetConsumerUuid():
-				// A lease ends by itself, and one that was transferred is its consumer's to end.
+				// A pending source ends with its lease. A source that was transferred is its new consumer's to end.
 			default:
 				found = append(found, &cellgatev1.Finding{
 					Kind: cellgatev1.Finding_UNFINISHED_MOVE, Cell: in.GetFromCell(), HostUuid: source.GetHostUuid(), ServiceHost: source.GetServiceHost(),
@@ -119,12 +118,13 @@ func live(c *cellgatev1.Claim) bool {
 	return c.GetState() == cellgatev1.ClaimState_PENDING || c.GetState() == cellgatev1.ClaimState_CONFIRMED
 }
 
-// finishMove releases what a move left behind, while the new claim stands and the host that
-// it left does not report the instance.
+// finishMove releases the source of a move, if the new claim is still confirmed and the old
+// host does not report the instance.
 func (svc *Service) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	attrs := []any{"instance", f.GetConsumerUuid(), "claim", f.GetClaimId(), "cell", f.GetCell(), "new_claim", f.GetOtherClaimId(), "new_cell", f.GetOtherCell()}
 	from, to := svc.cells.Named(f.GetCell()), svc.cells.Named(f.GetOtherCell())
-	// The source first: what is done to it after the new claim was found confirmed refuses the release.
+	// The source is read first: if it changes after the new claim was found confirmed, UnchangedSince refuses the
+	// release.
 	var arrived *cellgatev1.Claim
 	left, err := from.FindClaim(ctx, svc.cfg.ClaimBudget, f.GetClaimId())
 	if err == nil {
@@ -132,7 +132,7 @@ func (svc *Service) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	}
 	confirmed := cellgatev1.ClaimState_CONFIRMED
 	if err == nil && (left.GetState() != confirmed || left.GetConsumerUuid() != f.GetConsumerUuid() || arrived.GetState() != confirmed || arrived.GetConsumerUuid() != f.GetConsumerUuid()) {
-		return // it was given up, or finished, just now
+		return // the move was given up, or finished, just now
 	}
 	var released *cellv1.ClaimOutcome
 	if err == nil {
@@ -156,7 +156,7 @@ func (svc *Service) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	}
 }
 
-// keep notes why a source was not ended, and says whether that is new.
+// keep records why a source was not released, and reports whether the reason is new.
 func (m *unfinishedMoves) keep(claim, why string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

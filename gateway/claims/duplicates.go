@@ -13,23 +13,22 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// yieldFor is how long a confirm leaves the way to that of a claim that stands before
-// its own: enough for the few calls that one makes.
+// yieldFor is how long a confirm waits for the confirm of a claim that precedes its own:
+// enough for the few calls that one makes.
 const yieldFor = 100 * time.Millisecond
 
-// soleClaim makes sure that a consumer has no claim besides the one that is
-// about to be confirmed, in the cells that answer in time; disabled ones too, for
-// what they hold still stands. A confirmed one elsewhere is an error, a pending
-// one is released; a claim and the one that moves it are left to each other. It gives
-// what it saw.
+// soleClaim makes sure that a consumer has no claim besides the one that is about to be
+// confirmed, in the cells that answer in time. Disabled cells are asked too, since their
+// claims are still valid. A confirmed claim elsewhere is an error, a pending one is released.
+// The claims of a move may exist beside each other. It returns what it saw.
 //
-// A claim that is confirmed already stays so, whatever else there is: another
-// confirmed one is logged, for which is right, only the hosts know.
+// A claim that is already confirmed stays confirmed. Another confirmed claim is then only
+// logged, since only the hosts know which one is right.
 //
-// Two confirms at once, of two claims of one consumer, never both succeed. Each would
-// release the other's claim; so the one whose claim does not stand (CompareClaims)
-// waits a moment, and finds out whether the other one is being confirmed. One that is
-// slower than that may be crossed all the same: then both are refused.
+// Two confirms at once, of two claims of one consumer, never both succeed. Each would release
+// the other's claim, so the confirm whose claim comes second (CompareClaims) waits for
+// yieldFor, and then asks whether the other claim was confirmed. If the other confirm is
+// slower than that, both may be refused.
 func (svc *Service) soleClaim(ctx context.Context, consumer, claimID string) (confirmView, error) {
 	v, err := svc.viewFor(ctx, consumer, claimID)
 	if err == nil && v.yields() {
@@ -46,28 +45,28 @@ func (svc *Service) soleClaim(ctx context.Context, consumer, claimID string) (co
 
 // confirmView is what a confirm sees of its consumer.
 type confirmView struct {
-	// found is the cell that has the live claim to confirm, itself; nil when none that
-	// answered has it.
+	// found is the cell that has the live claim to confirm, and itself that claim; nil if no
+	// answering cell has it.
 	found  *cellclient.Cell
 	itself *cellgatev1.Claim
-	// source is the live claim of the consumer that it moves; nil when none was seen.
+	// source is the live claim of the consumer that itself moves; nil if none was seen.
 	source *cellgatev1.Claim
-	// others are pending and in the way.
+	// others are pending claims that have to be released first.
 	others []cellclient.Reply[*cellgatev1.Claim]
 	// silent are the cells that did not answer.
 	silent []*cellclient.Cell
 }
 
-// settled: the claim is confirmed already.
+// settled reports whether the claim to confirm is already confirmed.
 func (v confirmView) settled() bool { return v.itself.GetState() == cellgatev1.ClaimState_CONFIRMED }
 
-// yields reports whether another claim stands before this one.
+// yields reports whether another pending claim precedes this one.
 func (v confirmView) yields() bool {
 	return v.found != nil && slices.ContainsFunc(v.others, func(o cellclient.Reply[*cellgatev1.Claim]) bool { return CompareClaims(o.Got, v.itself) < 0 })
 }
 
-// viewFor asks all cells what the consumer of a claim has; an error says why the claim
-// cannot be confirmed.
+// viewFor asks all cells for the claims of a consumer. An error says why the claim cannot be
+// confirmed.
 func (svc *Service) viewFor(ctx context.Context, consumer, claimID string) (v confirmView, err error) {
 	bounded, cancel := context.WithTimeout(ctx, svc.cfg.ProposeBudget)
 	defer cancel()
@@ -92,8 +91,8 @@ func (svc *Service) viewFor(ctx context.Context, consumer, claimID string) (v co
 					v.source = c
 				}
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && v.itself == nil && unanswered:
-				// The one to confirm may be in a cell that did not answer, and take over
-				// from this one.
+				// The claim to confirm may be in a cell that did not answer, and be a move of
+				// this one.
 				return v, cellclient.NotFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
 			case c.GetState() == cellgatev1.ClaimState_CONFIRMED && v.settled():
 				svc.LogDuplicate(ctx, v.itself, c)
@@ -105,11 +104,11 @@ func (svc *Service) viewFor(ctx context.Context, consumer, claimID string) (v co
 		}
 	}
 	if v.found == nil && len(v.others) > 0 && unanswered {
-		// It may be alive in a cell that did not answer: nothing is released for it.
+		// The claim may be live in a cell that did not answer, so the others are not released.
 		return v, cellclient.NotFound(replies, fmt.Sprintf("claim %s of consumer %s", claimID, consumer))
 	}
 	if v.found == nil && len(v.others) > 0 {
-		// Ended, and the consumer went on without it.
+		// The claim has ended, and the consumer has another one.
 		return v, cmp.Or(svc.neverKnown(ctx, consumer, claimID, v, v.others[0].Got), error(fault.New(fault.ClaimExpired, "claim %s has ended, and instance %s has claim %s in cell %s now",
 			claimID, consumer, v.others[0].Got.GetClaimId(), v.others[0].Cell.Name()).
 			With("claim_id", v.others[0].Got.GetClaimId()).With("cell", v.others[0].Cell.Name())))
@@ -117,8 +116,9 @@ func (svc *Service) viewFor(ctx context.Context, consumer, claimID string) (v co
 	return v, nil
 }
 
-// neverKnown says that no cell knows the claim to confirm, live or ended, so that its caller
-// names a wrong one and not has, the claim of the instance; nil when a cell does.
+// neverKnown gives an error if no answering cell knows the claim to confirm, live or ended:
+// then its caller names a wrong one instead of has, the instance's claim. It is nil if a cell
+// knows the claim.
 func (svc *Service) neverKnown(ctx context.Context, consumer, claimID string, v confirmView, has *cellgatev1.Claim) error {
 	if v.itself != nil {
 		return nil
@@ -130,13 +130,13 @@ func (svc *Service) neverKnown(ctx context.Context, consumer, claimID string, v 
 		claimID, consumer, has.GetClaimId(), has.GetState(), has.GetCell()).With("consumer_uuid", consumer)
 }
 
-// releaseOthers releases what is in a confirm's way.
+// releaseOthers releases the pending claims that prevent a confirm.
 func (svc *Service) releaseOthers(ctx context.Context, consumer string, v confirmView) error {
 	for _, p := range v.others {
 		ref := &cellv1.ClaimRef{ClaimId: p.Got.GetClaimId(), ConsumerUuid: cellclient.Canonical(consumer), PendingOnly: true}
 		switch _, err := p.Cell.OperateOne(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}); {
 		case err != nil && v.settled():
-			// It ends with its lease, or was confirmed just now and is seen the next time.
+			// The other claim ends with its lease. If it was confirmed just now, the next confirm sees it.
 			svc.log.WarnContext(ctx, "the other claim of a confirmed instance is not released", "instance", consumer,
 				"cell", p.Cell.Name(), "claim", p.Got.GetClaimId(), "error", err)
 			continue

@@ -12,8 +12,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// ListFindings asks every replica of the cells what it found, for each compares its own
-// table, and adds what only the cells together show.
+// ListFindings asks every replica of the cells for its findings, since each compares its own
+// table. It adds unfinished moves, which no single cell sees.
 func (svc *Service) ListFindings(ctx context.Context, req *cellgatev1.ListFindingsRequest) (*cellgatev1.ListFindingsResponse, error) {
 	if req.GetCell() != "" && svc.cells.Named(req.GetCell()) == nil {
 		return nil, fault.New(fault.NotFound, "%s", svc.cells.NoCell(req.GetCell()))
@@ -46,11 +46,11 @@ type cellFindings struct {
 	shown    *cellgatev1.ReconciledCell
 	findings []*cellgatev1.Finding
 	movedIn  []*cellv1.MovedIn
-	// repairs: every replica that answered puts right what is safe.
+	// repairs is true if every replica that answered repairs findings where that is safe.
 	repairs bool
 }
 
-// askFindings asks all replicas of all cells that have schedulers.
+// askFindings asks all replicas of all cells, except cells without schedulers of their own.
 func (svc *Service) askFindings(ctx context.Context) []*cellFindings {
 	var list []*cellFindings
 	var all sync.WaitGroup
@@ -67,8 +67,9 @@ func (svc *Service) askFindings(ctx context.Context) []*cellFindings {
 	return list
 }
 
-// ask joins the answers of the cell's replicas. Each has seen most findings; the one
-// that saw it first tells of it, and what one put right is right.
+// ask joins the answers of the cell's replicas. A finding that several replicas report is
+// listed once, since the earliest of their times. A finding that one replica repaired is
+// listed apart from another replica's open one.
 func (s *cellFindings) ask(ctx context.Context) {
 	s.shown, s.repairs = &cellgatev1.ReconciledCell{Cell: s.cell.Name()}, true
 	answers, errs := make([]*cellv1.ListFindingsResponse, len(s.cell.Replicas)), make([]error, len(s.cell.Replicas))
@@ -111,7 +112,7 @@ func (s *cellFindings) ask(ctx context.Context) {
 	}
 }
 
-// findingKey tells findings of a cell apart; those put right by when that was.
+// findingKey identifies a finding within its cell; repaired findings also differ by the time of their repair.
 func findingKey(f *cellgatev1.Finding) [7]string {
 	at := ""
 	if f.GetRepairedAt() != nil {

@@ -9,18 +9,18 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// maxSourceLooks is how often the source of a move is looked at anew because it was changed
-// before its release came.
+// maxSourceLooks bounds how often the source of a move is read again after a change overtook
+// its release.
 const maxSourceLooks = 3
 
-// releaseSource gives back what a confirmed claim replaces, when that is in
-// another cell: in its own, the cell has done it. An error leaves both claims
-// confirmed; confirming again goes on here. A source that is another consumer's by
-// now (it was transferred) is not the move's to release.
+// releaseSource releases the claim that a confirmed claim replaces, if it is in another cell;
+// a source in the same cell is already released by the cell. After an error both claims stay
+// confirmed, and confirming again resumes here. A source that was transferred to another
+// consumer is not released.
 //
-// seen is the source as it was before the claim was found confirmed, nil when it was not
-// seen. The release names it as it was then: one that comes after the move was given up, and
-// the source transferred back, finds another one (docs/adr/0022).
+// seen is the source as it was before the claim was found confirmed; nil if it was not seen.
+// The release requires that the source has not changed since. So a late release fails if the
+// move was given up and the source transferred back (docs/adr/0022).
 func (svc *Service) releaseSource(ctx context.Context, in *cellclient.Cell, confirmed *cellv1.ClaimOutcome, seen *cellgatev1.Claim) error {
 	c, name := confirmed.GetClaim(), confirmed.GetClaimOrigin().GetMovesCell()
 	if c.GetMovesClaimId() == "" || c.GetTransferredFrom() != "" || name == "" || name == in.Name() {
@@ -51,9 +51,8 @@ func (svc *Service) releaseSource(ctx context.Context, in *cellclient.Cell, conf
 	return svc.sourceLeft(ctx, c, name, err)
 }
 
-// findSource gives the source of a move that is left to release, nil for none, and makes
-// sure after that that the claim which took over is confirmed still: standing says why it is
-// not.
+// findSource gives the source of a move that is left to release; nil for none. It then makes
+// sure that the claim which replaced it is still confirmed; standing says why it is not.
 func (svc *Service) findSource(ctx context.Context, in, from *cellclient.Cell, c *cellgatev1.Claim) (seen *cellgatev1.Claim, standing, err error) {
 	source, err := from.FindClaim(ctx, svc.cfg.ClaimBudget, c.GetMovesClaimId())
 	switch {
@@ -89,8 +88,8 @@ func (svc *Service) notTheMoves(ctx context.Context, from *cellclient.Cell, c *c
 	svc.log.InfoContext(ctx, "the source of a move is another consumer's", "cell", from.Name(), "claim", c.GetMovesClaimId())
 }
 
-// sourceLeft is the error of a confirmed claim whose source could not be released; nil when
-// err is.
+// sourceLeft gives the error of a confirmed claim whose source could not be released for err;
+// nil if err is nil.
 func (svc *Service) sourceLeft(ctx context.Context, c *cellgatev1.Claim, name string, err error) error {
 	kind := fault.KindOf(err)
 	switch {

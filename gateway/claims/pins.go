@@ -9,25 +9,25 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// PinMargin is how much longer a pin holds than the claim it belongs to: by then
-// the claim's end shows in the cell's table.
+// PinMargin is how much longer a pin lasts than its claim's lease: by then the claim's end
+// shows in the cell's table.
 const PinMargin = 10 * time.Second
 
-// Arbiter gives the cell whose shard keeps the group's pin: the rendezvous
-// choice of the enabled cells by name, the same on every gateway of one
-// configuration. Nil when no cell is enabled.
+// Arbiter gives the cell whose shard keeps the group's pin: the rendezvous choice among the
+// enabled cells by name, the same on every gateway of one configuration. It is nil if no cell
+// is enabled.
 func (svc *Service) Arbiter(group string) *cellclient.Cell {
 	return cellclient.Rendezvous(group, slices.DeleteFunc(slices.Clone(svc.cells.All), (*cellclient.Cell).Disabled))
 }
 
-// UnpinIn takes holds away, if there are any; group is "" when none was pinned.
+// UnpinIn removes the holds of holders on a group's pin; it does nothing without a group or holders.
 func (svc *Service) UnpinIn(ctx context.Context, group string, holders []string) {
 	if group != "" && len(holders) > 0 {
 		svc.Unpin(ctx, group, holders)
 	}
 }
 
-// Unpin takes holds away; it logs when it cannot.
+// Unpin removes the holds of claims on a group's pin; it logs a failure.
 func (svc *Service) Unpin(ctx context.Context, group string, holders []string) {
 	arbiter := svc.Arbiter(group)
 	if arbiter == nil {

@@ -9,9 +9,9 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// Release releases claims in one cell; when it cannot, that is logged in time. It
-// gives those that are gone. One that another attempt has, or that is confirmed, is
-// no error: the attempt that releases has nothing left there.
+// Release releases claims in one cell, and logs a failure at most every ten seconds. It gives
+// the ids of the released claims. A claim that is confirmed, or belongs to another attempt,
+// is no error if its ref names an attempt: the releasing attempt has nothing left there.
 func (svc *Service) Release(ctx context.Context, c *cellclient.Cell, refs []*cellv1.ClaimRef) (gone []string, err error) {
 	ctx, span := svc.tel.Span(ctx, telemetry.SpanRelease)
 	span.Text(telemetry.AttrCell, c.Name())

@@ -11,11 +11,11 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// ReleaseClaim releases a claim in the cell that has it, whichever the request
-// names; in every cell when none is known to have it, so that the claim is refused
-// wherever it may still arrive. It fails when a cell that may have it, or may still
-// get it, did not answer, and, changing nothing, when the claim is another
-// consumer's. It gives the claim as it was found; nil when nobody knew it.
+// ReleaseClaim releases a claim in the cell that has it, even if the request names another
+// cell. If no answering cell has it, all cells are asked, so that the claim is refused
+// wherever it may still arrive. It fails if a cell that may have or get the claim did not
+// answer. If the claim is another consumer's, it fails and changes nothing. It gives the
+// claim as it was found; nil if no cell knew it.
 func (svc *Service) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.Claim, error) {
 	named, err := svc.cells.Selected(req.GetCell())
 	if err != nil {
@@ -56,9 +56,9 @@ func (svc *Service) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseCla
 	return found, nil
 }
 
-// find gives the cell that made a claim, and the claim, live or ended; nil when
-// none of those that answer did. A tombstone, which a release leaves of a claim that
-// never came, does not count.
+// find gives the cell that made a claim, and the claim, live or ended; nil if no answering
+// cell made it. A tombstone, which a release leaves for a claim that never arrived, does not
+// count.
 func (svc *Service) find(ctx context.Context, cells []*cellclient.Cell, claimID string) (*cellclient.Cell, *cellgatev1.Claim) {
 	made := func(c *cellgatev1.Claim) bool { return c.GetHostUuid() != "" }
 	replies := cellclient.Search(ctx, svc.cells, cells, 0, made, func(ctx context.Context, c *cellclient.Cell) (*cellgatev1.Claim, error) {

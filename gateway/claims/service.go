@@ -11,21 +11,21 @@ import (
 	"cellgate/schedule"
 )
 
-// DefaultTTL is a claim's lease when the request does not say.
+// DefaultTTL is the lease of a claim whose request names none.
 const DefaultTTL = 300 * time.Second
 
 // Config bounds what is asked of cells.
 type Config struct {
-	// ProposeBudget bounds a look for other claims of a consumer, ClaimBudget a call that reads or changes claims.
+	// ProposeBudget bounds a search for other claims of a consumer, ClaimBudget a call that reads or changes claims.
 	ProposeBudget, ClaimBudget time.Duration
 }
 
-// Deps are the parts of a claimer.
+// Deps are the parts that a Service needs.
 type Deps struct {
 	Cells *cellclient.Cells
 	// Rules are those of a request without a strategy.
 	Rules *schedule.Rules
-	// Unscheduled reports whether a cell has no scheduler but one in this process, so that nothing is found there.
+	// Unscheduled reports whether a cell's only scheduler is in this process; such a cell has no findings.
 	Unscheduled func(*cellclient.Cell) bool
 	Log         *slog.Logger
 	Now         func() time.Time
@@ -41,8 +41,8 @@ type Service struct {
 	log         *slog.Logger
 	now         func() time.Time
 	tel         *telemetry.Gateway
-	// confirmed and unseen keep two confirmed claims of an instance from being made, or from staying unknown, where a
-	// cell does not answer.
+	// confirmed helps to prevent second confirmed claims of an instance while a cell does not answer; unseen helps to
+	// find them afterwards.
 	confirmed confirmedRequests
 	unseen    unverifiedClaims
 	moves     unfinishedMoves
@@ -58,7 +58,7 @@ func New(cfg Config, deps Deps) *Service {
 	return svc
 }
 
-// Run finishes moves that nobody finished, until ctx ends.
+// Run finishes moves between cells that no caller finished, until ctx ends.
 func (svc *Service) Run(ctx context.Context) {
 	svc.watchMoves(ctx)
 }

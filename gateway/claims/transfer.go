@@ -11,10 +11,10 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Transfer makes a live claim another consumer's, in the cell that has it. A
-// claim that is that consumer's already is not changed. The new consumer has
-// no other live claim in the cells that answer; one that does not is passed over,
-// as for a confirm (docs/adr/0005), unless the claim may be there.
+// Transfer gives a live claim to another consumer, in the cell that has it. A claim that
+// already belongs to that consumer is not changed. The new consumer must have no other live
+// claim in the cells that answer. Silent cells are ignored, as for a confirm (docs/adr/0005),
+// unless the claim may be there.
 func (svc *Service) Transfer(ctx context.Context, req *cellgatev1.TransferClaimRequest) (*cellgatev1.Claim, error) {
 	from, to := cellclient.Canonical(req.GetConsumerUuid()), cellclient.Canonical(req.GetToConsumer())
 	if from == to {

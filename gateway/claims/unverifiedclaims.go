@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// maxUnseen is how many instances are looked for later, at most, over all cells.
+	// maxUnseen bounds the instances that are kept to be searched for later, over all cells.
 	maxUnseen = 65536
-	// unseenBatch is for how many a cell is asked at once: a page has their claims.
+	// unseenBatch is how many instances one call asks a cell about: one page has their claims.
 	unseenBatch = 50
 )
 
-// unverifiedClaims are claims that were confirmed while a cell did not answer, by that
-// cell: it may have a confirmed claim of the same instance. When it answers again it is
-// asked, so that two confirmed claims are known then, and not when somebody happens
-// to read them. Kept in memory and bounded; what a gateway forgets, "cellgate claims
-// doubled" finds. Safe for concurrent use.
+// unverifiedClaims are claims that were confirmed while a cell did not answer, by that cell:
+// it may have a confirmed claim of the same instance. Once the cell answers again, it is
+// asked, so that a second confirmed claim is found without waiting for a reader. They are
+// kept in memory and bounded; "cellgate claims doubled" finds what a gateway forgets. Safe
+// for concurrent use.
 type unverifiedClaims struct {
 	mu     sync.Mutex
 	byCell map[*cellclient.Cell]map[string]*cellgatev1.Claim
 	n      int
-	// looking: some goroutine asks the cell.
+	// looking has the cells that some goroutine asks now.
 	looking map[*cellclient.Cell]bool
-	// full: something was left out since the last time that there was room.
+	// full is set if a claim was left out since full was last reported.
 	full bool
 }
 
-// add notes a claim; without room it is left out, and full says so once.
+// add records a claim for a cell; if there is no room, it leaves the claim out and sets full.
 func (u *unverifiedClaims) add(c *cellclient.Cell, claim *cellgatev1.Claim) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -50,7 +50,7 @@ func (u *unverifiedClaims) add(c *cellclient.Cell, claim *cellgatev1.Claim) {
 	u.byCell[c][claim.GetConsumerUuid()] = claim
 }
 
-// removeSome gives at most n of a cell's claims, and takes them out.
+// removeSome removes and returns at most n of a cell's claims.
 func (u *unverifiedClaims) removeSome(c *cellclient.Cell, n int) []*cellgatev1.Claim {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -66,8 +66,8 @@ func (u *unverifiedClaims) removeSome(c *cellclient.Cell, n int) []*cellgatev1.C
 	return out
 }
 
-// startLookup reports whether there is something to ask a cell for that nobody asks for yet;
-// end must be called then. full is whether some were left out.
+// startLookup reports whether a cell has claims to ask about and no goroutine asks yet; the
+// caller must then call finishLookup. full is true if claims were left out.
 func (u *unverifiedClaims) startLookup(c *cellclient.Cell) (begun, full bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,8 +85,8 @@ func (u *unverifiedClaims) finishLookup(c *cellclient.Cell) {
 	delete(u.looking, c)
 }
 
-// VerifyConfirmed asks a cell that answers, in the background, for the instances that it was
-// not asked for when claims of theirs were confirmed elsewhere; until ctx ends.
+// VerifyConfirmed asks a cell that answers again about the instances whose claims were
+// confirmed elsewhere without it. It works in the background, until ctx ends.
 func (svc *Service) VerifyConfirmed(ctx context.Context, c *cellclient.Cell) {
 	begun, full := svc.unseen.startLookup(c)
 	if !begun {
@@ -105,8 +105,8 @@ func (svc *Service) VerifyConfirmed(ctx context.Context, c *cellclient.Cell) {
 	})
 }
 
-// verifyBatch asks a cell for confirmed claims of the instances of others; false when it
-// does not answer, and they wait for its next answer.
+// verifyBatch asks a cell for confirmed claims of the instances of others. If the cell does
+// not answer, it returns false, and the instances are kept for the cell's next answer.
 func (svc *Service) verifyBatch(ctx context.Context, c *cellclient.Cell, others []*cellgatev1.Claim) bool {
 	ctx, cancel := context.WithTimeout(ctx, svc.cfg.ClaimBudget)
 	defer cancel()
@@ -128,7 +128,7 @@ func (svc *Service) verifyBatch(ctx context.Context, c *cellclient.Cell, others 
 		if !ConfirmedApart(here, other) || here.GetClaimId() == other.GetClaimId() {
 			continue
 		}
-		// It may have been released since.
+		// The other claim may have been released since.
 		in := svc.cells.Named(other.GetCell())
 		if in == nil {
 			continue
