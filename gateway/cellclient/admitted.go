@@ -12,14 +12,14 @@ import (
 	"cellgate/internal/fault"
 )
 
-// errNotAdmitted is in the chain of the error of a cell that does not know this
-// gateway, or not as one. The cell serves: it says no, and is asked again, so that it
+// errNotAdmitted is in the chain of the error of a cell that does not know this gateway, or
+// not with the role gateway. The refusal counts as an answer, so the cell is still asked, and
 // is used as soon as the credential is mended.
 var errNotAdmitted = errors.New("not admitted")
 
-// admitted is a connection to a replica whose cell is not available when it does
-// not admit this gateway: the credential of the gateway's own caller is not what is
-// wrong. That it begins and that it ends is logged, once each.
+// admitted is a connection to a replica. If the replica does not admit this gateway, callers
+// get CELL_UNAVAILABLE: their own credentials are not at fault. The first refusal, and the
+// first success after it, are logged.
 type admitted struct {
 	grpc.ClientConnInterface
 	cell    *Cell

@@ -11,71 +11,71 @@ import (
 )
 
 const (
-	// A call is slow when it takes slowTimes as long as usual, and slowLeast at
-	// least. Where all calls take long since the machine is busy, more of them would
-	// only make it busier. After slowMost a call is slow whatever is usual.
+	// A call is slow when it takes slowTimes the usual time, and at least slowLeast: where
+	// all calls take long on a busy machine, more of them would only make it busier. After
+	// slowMost a call is slow in any case.
 	slowTimes = 10
 	slowLeast = 10 * time.Millisecond
 	slowMost  = 40 * time.Millisecond
-	// usualOver is over about how many calls the usual time is.
+	// usualOver is about how many calls the moving mean of the usual time covers.
 	usualOver = 8
 )
 
-// batcher sends to one replica what callers ask of it. What comes while a call is under
-// way waits and then goes as one call: an idle replica is asked at once, a busy one in
-// batches as large as its backlog. Who waits for a call that is slow goes beside it.
+// batcher sends callers' questions to one replica. Questions that arrive during a call wait
+// and then go as one call. So an idle replica is asked at once, a busy one in batches as
+// large as its backlog. While a call is slow, the questions behind it go in another call
+// beside it.
 type batcher[Q, A any] struct {
 	// tasks owns the goroutines that send.
 	tasks *sync.WaitGroup
-	// calls bounds how many calls run at once; items and bytes bound one call, which
-	// has one question at least. maxItems and maxBytes bound what waits, of which one
+	// calls bounds how many calls run at once; items and bytes bound one call, except that it
+	// has at least one question. maxItems and maxBytes bound the queue, except that a first
 	// question may be larger; 0 for no bound.
 	calls, items, bytes int
 	maxItems, maxBytes  int
-	// sizeOf gives what a question counts against those bounds.
+	// sizeOf gives the items and bytes of a question, which count against those bounds.
 	sizeOf func(Q) (items, bytes int)
-	// call does one call, answers each of the batch and reports whether the replica
-	// answered.
+	// call does one call, answers every question of the batch, and reports whether the
+	// replica answered.
 	call func(batch []*waiting[Q, A]) bool
 
-	// usual is how long a call that is answered takes, in nanoseconds: a moving mean,
-	// to which none counts as more than slowMost. Two calls that end at once may count
-	// as one.
+	// usual is the moving mean of how long an answered call takes, in nanoseconds; each
+	// counts as at most slowMost. Of two calls that end at once, one may not be counted.
 	usual atomic.Int64
 	// answers counts the calls that the replica answered.
 	answers atomic.Int64
 
 	mu    sync.Mutex
 	queue []*waiting[Q, A]
-	// queuedItems and queuedBytes are what waits.
+	// queuedItems and queuedBytes are the sums over queue.
 	queuedItems, queuedBytes int
 	senders                  int
 	// slow counts the calls under way that are slow.
 	slow int
 }
 
-// waiting is one question on its way.
+// waiting is a question that is queued or under way.
 type waiting[Q, A any] struct {
-	// ctx ends when nobody waits any more.
+	// ctx ends when the caller no longer waits.
 	ctx context.Context
-	// breakerOpen ends when the replica's breaker opens; nil when that ends nothing.
+	// breakerOpen ends when the replica's breaker opens; nil if the caller then still waits.
 	breakerOpen context.Context
 	question    Q
-	// since is when it was queued; wait covers the time until it is sent. The
-	// queue's, then the sender's.
+	// since is when it was queued; wait is the span until it is sent. The queue owns both,
+	// then the sender.
 	since time.Time
 	wait  telemetry.Span
-	// items and bytes are what it counts, answers the batcher's when it was queued.
+	// items and bytes are its size, answers is the batcher's count when it was queued.
 	items, bytes int
 	answers      int64
-	// dropped: it was taken from the queue and not sent, for nobody waited any more. It
-	// needs the batcher's mu.
+	// dropped: the sender took it from the queue and did not send it, since its caller no
+	// longer waited. It needs the batcher's mu.
 	dropped bool
 	// done takes exactly one answer and never blocks.
 	done chan A
 }
 
-// over reports whether nobody waits any more at a time.
+// over reports whether the caller no longer waits at now.
 func (w *waiting[Q, A]) over(now time.Time) bool {
 	if until, ok := w.ctx.Deadline(); ok && !now.Before(until) {
 		return true // its timer may be late
@@ -83,7 +83,7 @@ func (w *waiting[Q, A]) over(now time.Time) bool {
 	return w.ctx.Err() != nil || w.breakerOpen != nil && w.breakerOpen.Err() != nil
 }
 
-// put queues a question, unless too much waits.
+// put queues a question; it reports false if the queue is full.
 func (b *batcher[Q, A]) put(w *waiting[Q, A]) bool {
 	w.items, w.bytes = b.sizeOf(w.question)
 	w.answers = b.answers.Load()
@@ -100,13 +100,13 @@ func (b *batcher[Q, A]) put(w *waiting[Q, A]) bool {
 
 func beyond(n, bound int) bool { return bound > 0 && n > bound }
 
-// count counts a question in or out of the queue. It needs mu.
+// count adds a question to the queue's sums, or subtracts it, as by is 1 or -1. It needs mu.
 func (b *batcher[Q, A]) count(w *waiting[Q, A], by int) {
 	b.queuedItems += by * w.items
 	b.queuedBytes += by * w.bytes
 }
 
-// withdraw takes back a question that nobody waits for any more. It reports false when it
+// withdraw removes a question whose caller no longer waits. It reports false if the question
 // was sent.
 func (b *batcher[Q, A]) withdraw(w *waiting[Q, A]) bool {
 	b.mu.Lock()
@@ -124,15 +124,15 @@ func (b *batcher[Q, A]) withdraw(w *waiting[Q, A]) bool {
 // busy reports whether the replica answered other calls since a question was queued.
 func (b *batcher[Q, A]) busy(w *waiting[Q, A]) bool { return b.answers.Load() > w.answers }
 
-// backlog is about how long it takes until what waits was sent.
+// backlog estimates how long it takes to send the queue.
 func (b *batcher[Q, A]) backlog() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return time.Duration(b.usual.Load()) * time.Duration(b.queuedItems/b.items)
 }
 
-// start starts a sender when something waits that no sender will take soon. It
-// needs mu.
+// start starts a sender if the queue has questions and no sender is free soon: all calls
+// under way are slow. It needs mu.
 func (b *batcher[Q, A]) start() {
 	if len(b.queue) > 0 && b.senders < min(max(1, 1+b.slow), b.calls) {
 		b.senders++
@@ -140,7 +140,7 @@ func (b *batcher[Q, A]) start() {
 	}
 }
 
-// send sends batches until nothing waits.
+// send sends batches until the queue is empty.
 func (b *batcher[Q, A]) send() {
 	for {
 		batch := b.nextBatch()
@@ -155,7 +155,7 @@ func (b *batcher[Q, A]) send() {
 		})
 		answered := b.call(batch)
 		if !notice.Stop() {
-			<-noticed // the sender that slows starts is there before this one ends
+			<-noticed // slows has started its sender before this one ends
 			b.quickens()
 		}
 		if answered {
@@ -165,8 +165,8 @@ func (b *batcher[Q, A]) send() {
 	}
 }
 
-// nextBatch gives the next batch: questions whose callers still wait, in order. Nil
-// ends the sender.
+// nextBatch takes the next batch from the queue: questions whose callers still wait, in
+// order. A nil batch ends the sender.
 func (b *batcher[Q, A]) nextBatch() []*waiting[Q, A] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,7 +193,7 @@ func (b *batcher[Q, A]) nextBatch() []*waiting[Q, A] {
 	return batch
 }
 
-// until is when the most patient of a batch gives up; zero when none has a deadline.
+// until is the latest deadline in a batch; zero if none has a deadline.
 func until[Q, A any](batch []*waiting[Q, A]) time.Time {
 	var last time.Time
 	for _, w := range batch {
@@ -204,7 +204,7 @@ func until[Q, A any](batch []*waiting[Q, A]) time.Time {
 	return last
 }
 
-// patience is after how long a call is slow.
+// patience is the time after which a call is slow.
 func (b *batcher[Q, A]) patience() time.Duration {
 	return min(max(slowTimes*time.Duration(b.usual.Load()), slowLeast), slowMost)
 }
@@ -215,7 +215,7 @@ func (b *batcher[Q, A]) learn(took time.Duration) {
 	b.usual.Store(usual + (int64(min(took, slowMost))-usual)/usualOver)
 }
 
-// slows records that a call takes longer than patience, quickens that it ended.
+// slows records that a call takes longer than patience; quickens records that this call ended.
 func (b *batcher[Q, A]) slows() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,56 +15,55 @@ import (
 // BreakerConfig says when a replica is left alone and when it is tried again.
 // The zero value of each field means its default.
 type BreakerConfig struct {
-	// Failures in a row that open a breaker (5): of all calls, of writes or of
-	// probes alone. A replica that cannot be connected to opens it at once.
+	// Failures in a row that open a breaker (5): of all calls together, of writes alone, or
+	// of probes alone. A replica that cannot be connected to opens the breaker at once.
 	Failures int
-	// Window is over how long failures are counted (10 s, and at least twice the
-	// longest budget): half of at least 20 calls within it open the breaker too,
-	// and failures in a row of all calls count when they are within it; those of
-	// writes and probes always do. It must be longer than every budget, since a
-	// call counts in the window it began in.
+	// Window is the period over which failures are counted (10 s, and at least twice the
+	// longest budget). The breaker also opens if half of at least 20 calls in it failed.
+	// Failures in a row of all calls count only within it; those of writes and of probes
+	// always count. It must be longer than every budget, since a call counts in the window
+	// that it began in.
 	Window time.Duration
-	// OpenFor is how long an open breaker lets nothing through, not even the
-	// prober (1 s).
+	// OpenFor is how long an open breaker lets no call through, not even the prober's (1 s).
 	OpenFor time.Duration
-	// ProbeEvery is how often a replica that is in doubt is probed (500 ms),
-	// ProbeBudget how long it may take to answer (500 ms).
+	// ProbeEvery is how often a replica in doubt is probed (500 ms), ProbeBudget how long its
+	// answer may take (500 ms).
 	ProbeEvery  time.Duration
 	ProbeBudget time.Duration
 }
 
 const (
-	// failingShare of at least failingCalls that ended in a window open a breaker.
+	// A share of failingShare among at least failingCalls ended calls of a window opens a breaker.
 	failingShare = 0.5
 	failingCalls = 20
 	// windowBuckets are the steps in which the window moves.
 	windowBuckets = 10
-	// expiryMargin: gobreaker is half-open strictly after its time.
+	// expiryMargin is added to OpenFor, since gobreaker is half-open only strictly after its timeout.
 	expiryMargin = time.Millisecond
 )
 
-// outcome is what a call that ended says of its replica.
+// outcome is the evidence that an ended call gives about its replica.
 type outcome int
 
 const (
 	// served: the replica answered, with success or a refusal.
 	served outcome = iota
-	// failed: it did not, in a time that is enough, or has a defect.
+	// failed: the replica did not answer in sufficient time, or has a defect.
 	failed
-	// excused: the caller's end, or the shortness of its time, ended the call.
+	// excused: the caller gave up, or left the replica too little time.
 	excused
 )
 
 var (
 	errFailed  = errors.New("failed")
 	errExcused = errors.New("excused")
-	// errNotSent is in the chain of every error of a call that was not sent.
+	// ErrNotSent is in the chain of every error of a call that was not sent.
 	ErrNotSent = errors.New("not sent")
-	// errBusy is in the chain of a query's error when the replica answered others
-	// while it waited.
+	// errBusy is in the chain of a query's error if the replica answered other calls while
+	// the query waited.
 	errBusy = errors.New("busy with others")
-	// errDeadlineTooShort is in the chain of the error of a call to a replica that is well, as
-	// far as is known: the caller's own deadline left it less than its budget.
+	// ErrDeadlineTooShort is in the chain of the error of a call to a replica that is well, as
+	// far as is known, if the caller's own deadline left it less than its budget.
 	ErrDeadlineTooShort = errors.New("the deadline was too short")
 )
 
@@ -80,34 +79,34 @@ type breaker struct {
 	cfg BreakerConfig
 	// changed is called after every change, without mu.
 	changed func(change)
-	// trouble has a signal when the replica came in doubt: for its prober.
+	// trouble wakes the prober when the replica comes into doubt.
 	trouble chan struct{}
 
-	// mu makes "is it closed?" and "let this call in" one step, and keeps the
-	// rest in step with the state.
+	// mu makes the check for the closed state and the admission of a call one step, and
+	// guards the fields below.
 	mu    sync.Mutex
 	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
-	// generation counts the state's changes, as gobreaker's does: a call that began in an
-	// earlier one does not count.
+	// generation counts the changes of state, as gobreaker's does: a call that began in an
+	// earlier generation does not count.
 	generation int
-	// since is when it opened or closed last; going half-open and back to open
-	// is neither.
+	// since is when it last opened or closed; changes between half-open and open do not
+	// count.
 	since time.Time
 	// openUntil is when the open state lets a probe in.
 	openUntil time.Time
-	// lastError is of the newest failed call; kept when the breaker closes.
+	// lastError is the error of the newest failed call; it stays when the breaker closes.
 	lastError error
-	// decisive: the failure being recorded opens the breaker by itself.
+	// decisive is set while a failure is recorded that opens the breaker by itself.
 	decisive bool
-	// uneasy: no call was served since one failed or was excused; nor was a probe,
-	// since one failed.
+	// uneasy: since a call failed or was excused, no call was served; or since a probe
+	// failed, no probe was served.
 	uneasy bool
-	// streaks are of writes and of probes.
+	// streaks count the failures in a row of writes, and of probes.
 	streaks failureStreaks
 	// closed ends when the breaker opens; a new one begins when it closes.
 	closed context.Context
 	open   context.CancelFunc
-	// changes were not passed to changed yet.
+	// changes are not yet passed to changed.
 	changes []change
 }
 
@@ -115,7 +114,7 @@ type breaker struct {
 type change struct {
 	from, to gobreaker.State
 	cause    error
-	// after is how long it had not been closed, when it closed.
+	// after is how long the breaker was not closed; it counts only for a change to closed.
 	after time.Duration
 }
 
@@ -136,14 +135,14 @@ func newBreaker(cfg BreakerConfig, changed func(change)) *breaker {
 	return b
 }
 
-// trips decides after a failure. What is still under way does not count.
+// trips reports whether the counts open the breaker after a failure. Calls under way do not count.
 func (b *breaker) trips(n gobreaker.Counts) bool {
 	ended := n.TotalSuccesses + n.TotalFailures
 	return b.decisive || n.ConsecutiveFailures >= uint32(b.cfg.Failures) ||
 		ended >= failingCalls && float64(n.TotalFailures) >= failingShare*float64(ended)
 }
 
-// note keeps what belongs to a new state. mu is held.
+// note records a change of state. mu is held.
 func (b *breaker) note(from, to gobreaker.State) {
 	now := time.Now()
 	c := change{from: from, to: to, cause: b.lastError, after: now.Sub(b.since)}
@@ -178,13 +177,13 @@ type pass struct {
 	generation int
 	kind       callKind
 	done       func(error)
-	// breakerOpen ends when the breaker opens: who waits for an answer that may be
-	// given up stops then.
+	// breakerOpen ends when the breaker opens; callers that may give up their call stop
+	// waiting then.
 	breakerOpen context.Context
 }
 
-// enter lets a user's call in, while the breaker is closed. Its error says why
-// it may not be sent.
+// enter admits a user's call while the breaker is closed. The error says why the call may not
+// be sent.
 func (b *breaker) enter(k callKind) (*pass, error) {
 	b.mu.Lock()
 	defer b.unlock()
@@ -194,7 +193,7 @@ func (b *breaker) enter(k callKind) (*pass, error) {
 	return b.admit(k)
 }
 
-// enterProbe lets the prober's call in: also the one that decides in HALF_OPEN.
+// enterProbe admits the prober's call, also the call that decides in HALF_OPEN.
 func (b *breaker) enterProbe() (*pass, error) {
 	b.mu.Lock()
 	defer b.unlock()
@@ -210,21 +209,20 @@ func (b *breaker) admit(k callKind) (*pass, error) {
 	return &pass{b: b, generation: b.generation, kind: k, done: done, breakerOpen: b.closed}, nil
 }
 
-// refusal is the error of a call that is not let in. mu is held.
+// refusal is the error of a call that is not admitted. mu is held.
 func (b *breaker) refusal() error {
 	return fault.Wrap(fault.CellUnavailable, ErrNotSent, "breaker open since %s, last error: %s",
 		b.since.UTC().Format(time.RFC3339), ReasonOf(b.lastError))
 }
 
-// refused is the error of a call that was given up when the breaker opened.
+// refused is the error of a call that was abandoned when the breaker opened.
 func (b *breaker) refused() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.refusal()
 }
 
-// refuses gives the error that enter would give now; nil when it would let a
-// call in.
+// refuses gives the error that enter would give now; nil if it would admit a call.
 func (b *breaker) refuses() error {
 	b.mu.Lock()
 	defer b.unlock()
@@ -234,15 +232,15 @@ func (b *breaker) refuses() error {
 	return nil
 }
 
-// inDoubt reports whether a user's call had better go to another replica: the
-// breaker is not closed, or nothing was served since a call failed or was given up.
+// inDoubt reports whether a user's call should rather go to another replica: the breaker is
+// not closed, or no call was served since one failed or was excused.
 func (b *breaker) inDoubt() bool {
 	b.mu.Lock()
 	defer b.unlock()
 	return b.uneasy || b.steps.State() != gobreaker.StateClosed
 }
 
-// while makes a context that ends when the breaker opens, too.
+// while derives a context that also ends when the breaker opens.
 func (p *pass) while(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(p.breakerOpen, cancel)
@@ -254,7 +252,7 @@ func (p *pass) leave(v outcome, err error) {
 	b := p.b
 	b.mu.Lock()
 	defer b.unlock()
-	// An open breaker may be half-open by now: a change like any other.
+	// State moves an open breaker to half-open if its time has passed, which is a new generation.
 	b.steps.State()
 	if p.generation != b.generation {
 		return // gobreaker would not count it either
@@ -281,12 +279,12 @@ func (b *breaker) doubt() {
 	b.uneasy = true
 	select {
 	case b.trouble <- struct{}{}:
-	default: // it is awake
+	default: // the prober is already woken
 	}
 }
 
-// nextProbe says how long after the last probe began the next one is due, with
-// healthy as the pace of a replica that is not in doubt.
+// nextProbe gives the time from now until the next probe is due; the last one began at began.
+// healthy is the interval for a replica that is not in doubt.
 func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.unlock()
@@ -300,7 +298,7 @@ func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duratio
 	return max(time.Until(next), 0)
 }
 
-// ailing reports whether the replica did not answer its last probe, or is left alone.
+// ailing reports whether the replica did not answer its last probe, or its breaker is not closed.
 func (b *breaker) ailing() bool {
 	b.mu.Lock()
 	defer b.unlock()
@@ -320,22 +318,22 @@ func (b *breaker) view() view {
 	return view{state: b.steps.State(), since: b.since, err: b.lastError}
 }
 
-// timing is how long a call took, and what it was given.
+// timing is how long a call took, and how long it was allowed to take.
 type timing struct {
-	// took; budget is after when it was given up; fair is the time a replica may
-	// take, and given what it had when the caller's own deadline is counted.
+	// took is how long it took, budget when it was abandoned. fair is the time that a replica
+	// is entitled to, given what the caller's deadline left of that.
 	took, budget, fair, given time.Duration
 }
 
-// late: the time the replica was given is over, as its own clock or ours says.
+// late reports whether the replica's time was over, by this process's clock or by the replica's answer.
 func (t timing) late(err error) bool { return t.took >= t.budget || rpc.TimedOut(err) }
 
-// stalled: so much later than its budget ends a call only when this process did not
-// run: it was stopped, or its machine was. The answer may lie in a buffer.
+// stalled reports whether the call ended far beyond its budget. That only happens if this
+// process, or its machine, was stopped; the answer may lie in a buffer.
 func (t timing) stalled() bool { return t.took >= 2*t.budget }
 
-// judge says whose fault an error is. A replica that says no, or that it has too
-// much to do, serves.
+// judge decides whose fault an error is. A replica that refuses, or is overloaded, counts as
+// serving.
 func judge(err error, t timing) outcome {
 	kind := fault.KindOf(err)
 	switch {

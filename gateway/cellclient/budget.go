@@ -6,7 +6,7 @@ import (
 )
 
 // StepBudget is how long one step may take: budget, but at most half of the time that the
-// request has left, so that it can still act on a cell that does not answer.
+// request has left. So a request can still act after a cell did not answer.
 func StepBudget(ctx context.Context, budget time.Duration) time.Duration {
 	if until, ok := ctx.Deadline(); ok {
 		return min(budget, time.Until(until)/2)
@@ -14,7 +14,7 @@ func StepBudget(ctx context.Context, budget time.Duration) time.Duration {
 	return budget
 }
 
-// Pause waits, or fails with the end of ctx.
+// Pause waits for d, or until ctx ends, whose error it then gives.
 func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

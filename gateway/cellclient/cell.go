@@ -14,18 +14,17 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// Cell is a configured cell: its replicas and what is known of it. Safe for
-// concurrent use.
+// Cell is a configured cell: its replicas and its last summaries. Safe for concurrent use.
 type Cell struct {
 	cfg CellConfig
-	// replicas in the order to prefer them where nothing else says; see inOrder.
+	// Replicas are in the order of the configuration, which counts where nothing else does; see InOrder.
 	Replicas []*Replica
-	// proposeBudget and claimBudget are what a replica is given when the caller's
-	// deadline does not say less.
+	// proposeBudget and ClaimBudget bound a replica's answer to a query and to a claim,
+	// unless the caller's deadline is shorter.
 	proposeBudget, ClaimBudget time.Duration
 	retries                    retryBudget
-	// summary is the last one read, of any replica that has its table; unloaded of any
-	// that loads it. nil before the first.
+	// summary is the last one from a replica that has its table, unloaded the last from a
+	// replica that still loads it. Each is nil before the first.
 	summary, unloaded atomic.Pointer[Summary]
 	Telemetry         *telemetry.Link
 }
@@ -43,24 +42,23 @@ func newCell(cfg CellConfig, dial func(string) (*grpc.ClientConn, error), cs *Ce
 	return c, nil
 }
 
-// Name is the cell's, as the configuration has it.
+// Name is the cell's name in the configuration.
 func (c *Cell) Name() string { return c.cfg.Name }
 
 // Disabled reports whether nothing new is placed in the cell.
 func (c *Cell) Disabled() bool { return c.cfg.Disabled }
 
-// Addresses are those of the cell's replicas.
+// Addresses are the addresses of the cell's replicas.
 func (c *Cell) Addresses() []string { return c.cfg.Replicas }
 
 func (c *Cell) close() {
 	for _, r := range c.Replicas {
-		// The connection's own state is all that could fail here.
+		// Close only fails for a connection that is already closed.
 		_ = r.conn.Close()
 	}
 }
 
-// UUID is the cell's uuid: the configured one, or the one it gave; "" when
-// neither is known.
+// UUID is the cell's configured uuid, else the one in its summary; "" if neither is known.
 func (c *Cell) UUID() string {
 	if c.cfg.UUID != "" {
 		return c.cfg.UUID
@@ -71,8 +69,8 @@ func (c *Cell) UUID() string {
 	return ""
 }
 
-// ProposeBudget is what a replica of the cell is given to answer a query: while all that
-// may be asked load their tables, as long as for a claim.
+// ProposeBudget bounds a replica's answer to a query. While all replicas that may be asked
+// load their tables, it is at least ClaimBudget.
 func (c *Cell) ProposeBudget() time.Duration {
 	for _, r := range c.Replicas {
 		if !r.loading.Load() && r.refuses() == nil {
@@ -87,17 +85,16 @@ func (c *Cell) ProposeBudget() time.Duration {
 	return c.proposeBudget
 }
 
-// Call does one call to the cell within budget. An error is a *fault.Error, or
-// the caller's own context error when it is the caller who gave up; errNotSent is
-// in its chain when the call was not sent. What is repeatable goes to the next
-// replica when one fails and time is left.
+// Call does one call to the cell within budget. An error is a *fault.Error, or ctx's own
+// error if the caller gave up; ErrNotSent is in its chain if the call was not sent. If a
+// replica fails and time is left, a repeatable call goes to the next replica.
 func Call[Req, Resp any](ctx context.Context, c *Cell, budget time.Duration, req *Req,
 	method func(cellv1.CellSchedulerClient, context.Context, *Req, ...grpc.CallOption) (*Resp, error),
 ) (*Resp, error) {
 	return CallFor(ctx, c, "", budget, req, method)
 }
 
-// CallFor is call at the replicas in their order for a key; see inOrder.
+// CallFor is Call with the replicas in their order for a key; see InOrder.
 func CallFor[Req, Resp any](ctx context.Context, c *Cell, key string, budget time.Duration, req *Req,
 	method func(cellv1.CellSchedulerClient, context.Context, *Req, ...grpc.CallOption) (*Resp, error),
 ) (*Resp, error) {

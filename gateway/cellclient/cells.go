@@ -12,12 +12,12 @@ import (
 	"cellgate/internal/telemetry"
 )
 
-// Config says how cells are asked.
+// Config bounds the calls to cells.
 type Config struct {
 	// ProposeBudget bounds a cell's answer to one round of a merge, ClaimBudget its answer to a claim, a
 	// read or a release.
 	ProposeBudget, ClaimBudget time.Duration
-	// Breaker is of every replica.
+	// Breaker configures the breaker of each replica.
 	Breaker BreakerConfig
 }
 
@@ -35,7 +35,7 @@ type Deps struct {
 
 // Cells are all configured cells. Safe for concurrent use.
 type Cells struct {
-	// all has them in the order of configuration; it is not changed.
+	// All has them in the order of configuration; it is not changed.
 	All       []*Cell
 	cfg       Config
 	log       *slog.Logger
@@ -49,7 +49,7 @@ type Cells struct {
 	Tasks sync.WaitGroup
 }
 
-// New makes the cells and their connections; nothing is sent before watch or the first call.
+// New makes the cells and their connections. It sends nothing; Watch and the first call do.
 func New(list []CellConfig, cfg Config, deps Deps) (*Cells, error) {
 	cs := &Cells{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker}
 	cs.ctx, cs.end = context.WithCancel(context.Background())
@@ -79,8 +79,8 @@ func (cs *Cells) Close() {
 // claim's lease.
 const BackgroundBudget = 2 * time.Second
 
-// Background runs a task that the request does not wait for: with the request's values, not its end. wait
-// waits for it.
+// Background runs a task that the request does not wait for, with the request's values, but not its deadline or
+// cancellation. Wait waits for it.
 func (cs *Cells) Background(ctx context.Context, task func(context.Context)) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), BackgroundBudget)
 	cs.Tasks.Go(func() {
@@ -91,14 +91,15 @@ func (cs *Cells) Background(ctx context.Context, task func(context.Context)) {
 
 // CellConfig is one cell.
 type CellConfig struct {
-	// Name and UUID are the cell's own; a cell that answers under others is not
-	// used. An empty UUID is learned from the cell.
+	// Name and UUID are the cell's own; a cell that answers with others is not used. If UUID
+	// is empty, the cell gives it.
 	Name string
 	UUID string
-	// Replicas are addresses, host:port. Claims go to the owner of their host among
-	// them, proposals to any; what has no owner goes to the first that is not in doubt.
+	// Replicas are addresses, host:port. Claims go to their host's owner among the replicas,
+	// proposals to any replica, and calls without an owner to the first replica that is not
+	// in doubt.
 	Replicas []string
-	// Disabled: nothing new is placed there. Its claims and hosts are still
-	// read, confirmed and released.
+	// Disabled: no new instance is placed there. Its claims and hosts are still read,
+	// confirmed and released.
 	Disabled bool
 }

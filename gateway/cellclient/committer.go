@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// maxOps and maxOpBytes bound one ClaimBatch. It has no more operations than a cell
-	// checks the short way.
+	// maxOps and maxOpBytes bound one ClaimBatch. A cell validates that many operations in
+	// its fast path.
 	maxOps     = 128
 	maxOpBytes = rpc.MaxMessageBytes / 2
-	// maxCommits is how many ClaimBatch calls to one replica run at once, when those
-	// before are slow.
+	// maxCommits is how many ClaimBatch calls to one replica run at once if the earlier ones
+	// are slow.
 	maxCommits = 16
-	// maxQueuedOps and maxQueuedBytes bound what waits for such a call: no more than a
-	// cell lets wait for its shard (cell.max_queue).
+	// maxQueuedOps and maxQueuedBytes bound the queue for such calls: no more than a cell
+	// lets wait for its shard (cell.max_queue).
 	maxQueuedOps   = 8192
 	maxQueuedBytes = 64 << 20
 )
 
-// committer sends operations of different requests to one replica, in one call where
-// several wait. Each keeps its own order. Those of a traced request go alone, and so do
-// claims and swaps while the replica awaits the verdicts of hosts.
+// committer sends operations to one replica, and those of several requests in one call if
+// they queue. The operations of one request keep their order. A traced request's operations
+// go alone, and so do claims and swaps while the replica awaits the verdicts of hosts.
 type committer struct {
 	replica *Replica
 	ctx     context.Context // that of Cells
@@ -58,15 +58,15 @@ func (c *committer) init(r *Replica, cs *Cells) {
 	}
 }
 
-// commit does operations, which are within the bounds of one call, at the owner of the
-// host that key names. Errors are as those of call; what still waited to be sent when its time was
-// over was not sent.
+// commit does operations, within the bounds of one call, at the owner of the host that key names.
+// Errors are as those of Call; operations that still waited in the queue when their time was over
+// were not sent.
 func (c *Cell) commit(ctx context.Context, key string, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
 	req := &cellv1.ClaimBatchRequest{Ops: ops}
 	a := callOptions{budget: budget, fullBudget: c.ClaimBudget, mayRepeat: repeatable(req), kind: commits, order: c.InOrder(key)}
 	return try(ctx, c, a, func(ctx context.Context, r *Replica, _ *pass) ([]*cellv1.ClaimOutcome, error) {
-		// The replica's spans are below those of a traced request; and nobody waits for
-		// the verdicts of another one's hosts.
+		// In one batch, the replica's spans could not be children of each traced request's;
+		// and other requests would wait for the verdicts of these hosts.
 		if telemetry.Sampled(ctx) || r.awaits.Load() && placesAny(ops) {
 			return r.committer.ask(ctx, req)
 		}
@@ -99,8 +99,8 @@ func (c *committer) commit(ctx context.Context, ops []*cellv1.ClaimOp) ([]*cellv
 	return nil, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
 }
 
-// full is the error of operations that may not wait, with the time to wait before they
-// are sent again.
+// full is the error of operations that find the queue full, with the time to wait before a
+// retry.
 func (c *committer) full() error {
 	c.replica.cell.Telemetry.QueueRefused()
 	e := fault.Wrap(fault.Overloaded, ErrNotSent, "too many operations wait for cell %s", c.replica.cell.Name())
@@ -108,7 +108,7 @@ func (c *committer) full() error {
 	return e
 }
 
-// first does one call of what was queued.
+// first sends a batch from the queue for the first time, and measures it.
 func (c *committer) first(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 	now, ops := time.Now(), 0
 	for _, w := range batch {
@@ -119,7 +119,7 @@ func (c *committer) first(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 	return c.call(batch)
 }
 
-// call does one call, which may take as long as the most patient caller waits.
+// call sends one batch. The call may take until the latest deadline of the callers.
 func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 	if len(batch) == 1 {
 		w := batch[0]
@@ -153,17 +153,17 @@ func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 	return err == nil
 }
 
-// mayBeOneOfThem reports whether a call may have failed for a single one of its
-// operations: one that is invalid, or that the replica has a defect with.
+// mayBeOneOfThem reports whether a single operation may have failed the call: an invalid one,
+// or one that meets a defect of the replica.
 func mayBeOneOfThem(err error) bool {
 	kind := fault.KindOf(err)
 	return kind == fault.InvalidRequest || kind == fault.Internal
 }
 
-// alone does a call that failed for one of its operations again, each caller's operations by
-// themselves: the others are not to blame. Repeating an operation that was done is harmless. Only
-// a swap or a transfer that may have been done fails, since repeating it would undo later changes
-// of the claim.
+// alone repeats a call that failed for one of its operations, with each caller's operations in a
+// call of their own. Repeating an operation that was done is harmless, except for a swap or a
+// transfer, which would undo later changes of the claim. These get the error if they may have
+// been done.
 func (c *committer) alone(batch []*waiting[[]*cellv1.ClaimOp, committed], err error) bool {
 	answered := false
 	for i, w := range batch {
@@ -181,10 +181,10 @@ func (c *committer) alone(batch []*waiting[[]*cellv1.ClaimOp, committed], err er
 	return answered
 }
 
-// noneDone gives the error of a caller's operations of which the replica did none, and
-// could not: as those that a stopping one still had in its queue. It is what the replica
-// answers to a call of these operations alone (cell.nothingDone), so that they go to
-// another replica when they may. Nil when one was done, refused, or may have been done.
+// noneDone gives the error of a caller's operations if the replica did none of them, and
+// could not: for example a stopping replica still had them in its queue. The replica gives
+// the same error to a call of these operations alone (cell.nothingDone), so they may go to
+// another replica. Nil if one was done, refused, or may have been done.
 func noneDone(outcomes []*cellv1.ClaimOutcome) error {
 	for _, o := range outcomes {
 		r := o.GetRefusal()
@@ -202,7 +202,7 @@ func noneDone(outcomes []*cellv1.ClaimOutcome) error {
 	return RefusalError(r.GetReason(), r.GetMessage())
 }
 
-// ask does one call.
+// ask sends one ClaimBatch and checks that every operation has an outcome.
 func (c *committer) ask(ctx context.Context, req *cellv1.ClaimBatchRequest) ([]*cellv1.ClaimOutcome, error) {
 	began := time.Now()
 	resp, err := c.replica.client.ClaimBatch(ctx, req)

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// summaryEvery is how often a replica's summary is read.
+	// SummaryEvery is how often a replica's summary is read.
 	SummaryEvery = 2 * time.Second
-	// summaryMaxAge is how old a summary may be to leave a cell out by.
+	// SummaryMaxAge is how old a summary may be for leaving its cell out of a request.
 	SummaryMaxAge = 10 * time.Second
 )
 
@@ -22,7 +22,7 @@ type Summary struct {
 	At time.Time
 }
 
-// ReadSummary asks a cell for its summary, on a user's behalf, and keeps it.
+// ReadSummary asks a cell for its summary, for a user's call, and stores it.
 func (cs *Cells) ReadSummary(ctx context.Context, c *Cell) (*cellv1.GetSummaryResponse, error) {
 	return try(ctx, c, callOptions{budget: c.ClaimBudget, fullBudget: c.ClaimBudget, mayRepeat: true, readOnly: true}, func(ctx context.Context, r *Replica, p *pass) (*cellv1.GetSummaryResponse, error) {
 		ctx, end := p.while(ctx)
@@ -31,9 +31,8 @@ func (cs *Cells) ReadSummary(ctx context.Context, c *Cell) (*cellv1.GetSummaryRe
 	})
 }
 
-// summaryOf asks a replica for its summary and keeps it, if it is of the
-// configured cell. That of a replica that loads its table does not take the place of
-// one to route by.
+// summaryOf asks a replica for its summary, and stores it if it is of the configured cell.
+// The summary of a replica that loads its table does not replace the one to route by.
 func (cs *Cells) summaryOf(ctx context.Context, r *Replica) (*cellv1.GetSummaryResponse, error) {
 	began, req := time.Now(), &cellv1.GetSummaryRequest{}
 	s, err := r.client.GetSummary(ctx, req)
@@ -64,7 +63,7 @@ func (cs *Cells) summaryOf(ctx context.Context, r *Replica) (*cellv1.GetSummaryR
 	return s, nil
 }
 
-// NewestSummary is the newest answer of any replica, of one that loads its table too; nil
+// NewestSummary is the newest answer of any replica, even of one that loads its table; nil
 // before the first.
 func (c *Cell) NewestSummary() *Summary {
 	s, u := c.summary.Load(), c.unloaded.Load()
@@ -74,8 +73,7 @@ func (c *Cell) NewestSummary() *Summary {
 	return s
 }
 
-// wrongCellIn says how a summary's cell differs from the configured one; "" when
-// it does not.
+// wrongCellIn gives how a summary's cell differs from the configured one; "" if it does not.
 func (c *Cell) wrongCellIn(s *cellv1.GetSummaryResponse) string {
 	if s.GetCell() == c.Name() && (c.cfg.UUID == "" || s.GetCellUuid() == c.cfg.UUID) {
 		return ""
@@ -83,8 +81,8 @@ func (c *Cell) wrongCellIn(s *cellv1.GetSummaryResponse) string {
 	return fmt.Sprintf("the address of cell %s (%s) answers as cell %s (%s)", c.Name(), c.cfg.UUID, s.GetCell(), s.GetCellUuid())
 }
 
-// RoutingSummary gives the summary to route by; nil when there is none young enough. Of a cell that cannot be asked
-// nothing newer can be learned: its last one counts.
+// RoutingSummary gives the summary to route by; nil if there is none, or it is older than SummaryMaxAge. If the cell
+// cannot be asked, its last summary counts however old: there can be no newer one.
 func (cs *Cells) RoutingSummary(c *Cell) *Summary {
 	s := c.summary.Load()
 	if s == nil || cs.now().Sub(s.At) > SummaryMaxAge && c.Unusable() == nil {
@@ -93,7 +91,7 @@ func (cs *Cells) RoutingSummary(c *Cell) *Summary {
 	return s
 }
 
-// LastSummary is the cell's newest one, however old; nil before the first.
+// LastSummary is the cell's newest summary from a replica with a loaded table, however old; nil before the first.
 func (c *Cell) LastSummary() *cellv1.GetSummaryResponse {
 	if s := c.summary.Load(); s != nil {
 		return s.GetSummaryResponse
@@ -101,10 +99,10 @@ func (c *Cell) LastSummary() *cellv1.GetSummaryResponse {
 	return nil
 }
 
-// LastSummaryAt is LastSummary, and when it was read.
+// LastSummaryAt is LastSummary with the time when it was read.
 func (c *Cell) LastSummaryAt() *Summary { return c.summary.Load() }
 
-// SummaryAges gives the age of each cell's summary that was ever read.
+// SummaryAges passes the age of each cell's summary to each; a cell without a summary is left out.
 func (cs *Cells) SummaryAges(each func(cell string, age time.Duration)) {
 	for _, c := range cs.All {
 		if s := c.summary.Load(); s != nil {
@@ -113,7 +111,7 @@ func (cs *Cells) SummaryAges(each func(cell string, age time.Duration)) {
 	}
 }
 
-// Named finds a cell by its name or uuid; nil when none is configured so.
+// Named finds a cell by its name or uuid; nil if there is none.
 func (cs *Cells) Named(nameOrUUID string) *Cell {
 	for _, c := range cs.All {
 		if c.Name() == nameOrUUID || c.UUID() == nameOrUUID {
@@ -123,7 +121,7 @@ func (cs *Cells) Named(nameOrUUID string) *Cell {
 	return nil
 }
 
-// Unwatched says which cell was not probed for longer than it may be; "" for none.
+// Unwatched names a cell with a replica that was not probed for longer than most; "" for none.
 func (cs *Cells) Unwatched(most time.Duration) string {
 	for _, c := range cs.All {
 		for _, r := range c.Replicas {

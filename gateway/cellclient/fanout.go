@@ -12,7 +12,7 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// Reply is a cell's answer to a call that went to several.
+// Reply is one cell's answer to a call that went to several.
 type Reply[T any] struct {
 	Cell *Cell
 	Got  T
@@ -34,18 +34,17 @@ func AskAll[T any](ctx context.Context, list []*Cell, ask func(context.Context, 
 	return replies
 }
 
-// Search asks cells at once for what one of them has, and waits for all until a
-// reply has it; for the others then until patience has passed since the start, and
-// errNotAwaited stands where nothing came. Each call has its own budget, which a
-// cell that does not answer has to its end although nobody waits: so it counts for
-// the breaker like any other.
+// Search asks cells at once for an object that one of them has. It waits for all cells until
+// a reply has the object, and from then for the others until patience has passed since the
+// start. The replies of the cells still missing then are errNotAwaited. Each call runs to the
+// end of its own budget even then, so it counts for the breaker like any other.
 func Search[T any](ctx context.Context, cs *Cells, list []*Cell, patience time.Duration, has func(T) bool, ask func(context.Context, *Cell) (T, error)) []Reply[T] {
 	type arrived struct {
 		at int
 		Reply[T]
 	}
 	began := time.Now()
-	// Who leaves while it is waited for ends the calls; the end of the request does not.
+	// While Search waits, the end of ctx ends the calls; after Search has returned, it does not.
 	calls := context.WithoutCancel(ctx)
 	var cancel context.CancelFunc
 	if until, ok := ctx.Deadline(); ok {
@@ -86,11 +85,11 @@ func Search[T any](ctx context.Context, cs *Cells, list []*Cell, patience time.D
 	return replies
 }
 
-// errNotAwaited is of a call whose answer was not needed any more.
+// errNotAwaited stands for the reply of a cell whose answer was no longer needed.
 var errNotAwaited = fault.New(fault.CellUnavailable, "was not waited for")
 
-// Selected gives the cells that a call is about: the named one, else all,
-// disabled ones too.
+// Selected gives the cells that a call concerns: the named cell, or all cells, disabled ones
+// too, if name is empty.
 func (cs *Cells) Selected(name string) ([]*Cell, error) {
 	if name == "" {
 		return cs.All, nil
@@ -102,7 +101,7 @@ func (cs *Cells) Selected(name string) ([]*Cell, error) {
 	return []*Cell{c}, nil
 }
 
-// NoCell says that there is no cell of a name, and which may be meant.
+// NoCell is the text that there is no cell of a name, with the names that there are and a suggestion.
 func (cs *Cells) NoCell(name string) string {
 	const most = 10
 	names := cs.Names()
@@ -121,9 +120,9 @@ func (cs *Cells) Names() []string {
 	return names
 }
 
-// NotFound gives the error of a search that found nothing: NOT_FOUND when every
-// cell answered, CELL_UNAVAILABLE when it may be in one that did not, OVERLOADED when
-// such a one has too much to do.
+// NotFound gives the error of a search that found nothing: NOT_FOUND if every cell answered;
+// OVERLOADED if a cell that did not answer is overloaded; else CELL_UNAVAILABLE, since the
+// object may be in a cell that did not answer.
 func NotFound[T any](replies []Reply[T], what string) error {
 	var missing, names []string
 	var errs []error

@@ -9,18 +9,18 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// maxFound is how many claims one call finds, as many as a cell takes.
+// maxFound is how many claims one call searches for, as many as a cell accepts.
 const maxFound = 256
 
-// finder asks one replica for claims by id: those of different requests in one call, where several wait. Those of a
-// traced request go alone.
+// finder asks one replica for claims by id, and for those of several requests in one call if they queue. A traced
+// request's ids go alone.
 type finder struct {
 	replica *Replica
 	ctx     context.Context // that of Cells
 	batcher[string, foundClaim]
 }
 
-// foundClaim has a nil claim when the cell has none with the id.
+// foundClaim has a nil claim if the cell has none with the id.
 type foundClaim struct {
 	claim *cellgatev1.Claim
 	err   error
@@ -62,7 +62,7 @@ func (f *finder) call(batch []*waiting[string, foundClaim]) bool {
 	return f.find(ctx, batch...)
 }
 
-// find does one call and answers each that waits.
+// find sends one call and answers each question of the batch.
 func (f *finder) find(ctx context.Context, batch ...*waiting[string, foundClaim]) bool {
 	req := &cellv1.ListClaimsRequest{}
 	for _, w := range batch {

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// hedged does a call that may be repeated at one replica, and after half of its
-// budget at the next one as well, without giving up the first: so a replica that
-// hangs costs half a budget, and one that is slow because all are is still waited
-// for. The answer is the first that comes; an error is given when both failed. The
-// second call is a retry, of the cell's retry budget.
+// hedged sends a repeatable call to one replica. After half of the budget it also sends it to
+// the next one, without abandoning the first. So a replica that hangs costs half a budget,
+// and a slow one is still waited for if all are slow. The first success is the answer; there
+// is an error once both failed. The second call needs the cell's retry budget.
 func hedged[T any](ctx context.Context, c *Cell, a callOptions, once func(context.Context, *Replica, *pass) (T, error)) (T, error) {
 	type tried struct {
 		got T
@@ -20,7 +19,7 @@ func hedged[T any](ctx context.Context, c *Cell, a callOptions, once func(contex
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	results := make(chan tried, 2)
-	// Each ends when its budget or ctx does.
+	// Each goroutine ends with its budget or with ctx.
 	start := func(a callOptions) {
 		go func() {
 			got, err := tryInOrder(ctx, c, a, once)
@@ -38,7 +37,7 @@ func hedged[T any](ctx context.Context, c *Cell, a callOptions, once func(contex
 			if r.err == nil {
 				return r.got, nil
 			}
-			// What one of them did not send the other one may have done.
+			// If one attempt was not sent, the other may have been done: its error counts.
 			if failure == nil || errors.Is(failure, ErrNotSent) {
 				failure = r.err
 			}

@@ -9,10 +9,10 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// namesAtOnce are asked a cell for in one call, which answers with 1,000 hosts at most.
+// namesAtOnce bounds the names in one call to a cell, which answers with at most 1,000 hosts.
 const namesAtOnce = 250
 
-// HostsNamed gives the hosts whose service host or node has exactly one of some names.
+// HostsNamed gives the hosts whose service host or node name equals one of names.
 func HostsNamed(ctx context.Context, cells []*Cell, names []string) []Reply[[]*cellgatev1.Host] {
 	return AskAll(ctx, cells, func(ctx context.Context, c *Cell) (all []*cellgatev1.Host, err error) {
 		for left := names; len(left) > 0 && err == nil; {
@@ -25,7 +25,8 @@ func HostsNamed(ctx context.Context, cells []*Cell, names []string) []Reply[[]*c
 	})
 }
 
-// SimilarHost gives the service host of all cells that answer whose name is most like a name; empty when none is alike.
+// SimilarHost gives the service host, over all cells that answer, that is most similar to name; empty if none is
+// similar.
 func (cs *Cells) SimilarHost(ctx context.Context, name string) string {
 	replies := AskAll(ctx, cs.All, func(ctx context.Context, c *Cell) (string, error) {
 		got, err := Call(ctx, c, c.ClaimBudget, &cellv1.ListHostsRequest{SimilarTo: name}, cellv1.CellSchedulerClient.ListHosts)

@@ -13,8 +13,8 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// ChangeError is the error of a call that changes a row of a cell: OUTCOME_UNKNOWN when that
-// may have happened.
+// ChangeError gives the error of a call that changes a row of a cell: OUTCOME_UNKNOWN if the
+// change may have happened.
 func ChangeError(ctx context.Context, c *Cell, err error) error {
 	switch {
 	case err == nil:
@@ -28,11 +28,10 @@ func ChangeError(ctx context.Context, c *Cell, err error) error {
 		With("cell", c.Name()).With("cells", c.Name())
 }
 
-// Operate sends operations to the cell, in order, in as many batches as they
-// need, which have budget together: to the owner of the host that the first of a batch names. It gives the
-// outcomes of the batches that were answered; when those are not all, err says why,
-// and the operations from len(outcomes) up to sent have an unknown outcome while
-// those from sent on were never sent, or refused before anything was done (IsShed).
+// Operate sends operations to the cell, in order, in as many batches as needed, within one budget. Each batch goes to
+// the owner of the host that its first operation names. Operate gives the outcomes of the answered batches. If some
+// have none, err says why: the operations from len(outcomes) to sent have an unknown outcome, and those from sent on
+// were never sent, or were refused before anything was done (IsShed).
 func (c *Cell) Operate(ctx context.Context, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
 	end := time.Now().Add(budget)
 	for len(outcomes) < len(ops) {
@@ -76,9 +75,9 @@ func (c *Cell) OperateOne(ctx context.Context, budget time.Duration, op *cellv1.
 	return outcomeOf(c, outcomes[0], claimIDOf(op))
 }
 
-// ChangeClaim does one operation of which a caller must know whether it was done:
-// OUTCOME_UNKNOWN when it was sent and the answer is missing. Done again, it gives
-// the same.
+// ChangeClaim does one operation whose caller must know whether it was done. The error is
+// OUTCOME_UNKNOWN if it was sent and the answer is missing. Repeating the operation has the
+// same result.
 func (c *Cell) ChangeClaim(ctx context.Context, budget time.Duration, op *cellv1.ClaimOp) (*cellv1.ClaimOutcome, error) {
 	outcomes, sent, err := c.Operate(ctx, budget, []*cellv1.ClaimOp{op})
 	switch {
@@ -108,16 +107,16 @@ func claimIDOf(op *cellv1.ClaimOp) string {
 	return cmp.Or(op.GetConfirm().GetClaimId(), op.GetRelease().GetClaimId(), op.GetSwap().GetClaimId(), op.GetTransfer().GetClaimId(), op.GetTakeOver().GetClaimId())
 }
 
-// IsShed reports whether a cell refused a call because it has too much to do, or the
-// gateway did since too much waits for the cell: nothing of it was done. gRPC's own status of that name, which an answer that is too
-// large has too, does not say so.
+// IsShed reports whether a call was refused as OVERLOADED before anything was done: by the cell, or by the gateway
+// because its queue for the cell is full. gRPC's RESOURCE_EXHAUSTED alone is no such refusal, since an answer that is
+// too large has it too.
 func IsShed(err error) bool {
 	var e *fault.Error
 	return errors.As(err, &e) && e.Kind == fault.Overloaded && (e.Cause == nil || errors.Is(e.Cause, ErrNotSent))
 }
 
-// Overloaded gives OVERLOADED with the longest RetryAfter of the errs by which a cell turned a
-// call away; nil when none did.
+// Overloaded gives OVERLOADED with the longest RetryAfter of the errs for which IsShed holds;
+// nil if there is none.
 func Overloaded(errs []error, format string, args ...any) *fault.Error {
 	var out *fault.Error
 	for _, err := range errs {
@@ -134,11 +133,11 @@ func Overloaded(errs []error, format string, args ...any) *fault.Error {
 	return out
 }
 
-// defaultRetryAfter is the least that the caller of an overloaded cell waits.
+// defaultRetryAfter is the shortest time that the caller of an overloaded cell waits.
 const defaultRetryAfter = 100 * time.Millisecond
 
-// IsInconclusive reports whether an error, or an operation's outcome, says that the
-// cell could not do it or does not know, rather than "no".
+// IsInconclusive reports whether an error, or an operation's outcome, means that the cell
+// could not do it or does not know; false if the cell refused it.
 func IsInconclusive(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.CellUnavailable, fault.OutcomeUnknown, fault.Overloaded, fault.Internal:

@@ -8,15 +8,15 @@ import (
 	"cellgate/schedule"
 )
 
-// A host's owner is the replica that its claims go to: the rendezvous choice of its
-// cell's replicas, so that every gateway sends them to the same one, whose lane then
-// commits them together. It is for speed alone: any replica may claim any host, and
-// the transaction checks it. Proposals have no owner; a request asks one replica, by
-// its seed, so that replicas share them and a repeat asks the same one.
+// A host's owner is the replica to which its claims go: the rendezvous choice among its
+// cell's replicas. So every gateway sends them to the same replica, whose lane commits them
+// together. Ownership is for speed only: any replica may claim any host, and the transaction
+// checks the claim. Proposals have no owner. A request chooses a replica by its seed, so that
+// replicas share the load and a repeat asks the same one.
 
-// InOrder gives the cell's replicas in the order to ask them for a key: those in
-// doubt last, before them those that load their tables, the rendezvous choice first;
-// without a key as configured.
+// InOrder gives the cell's replicas in the order to ask them for a key: first those that are
+// well, then those that load their tables, last those in doubt. Within each of these the
+// rendezvous choice is first; without a key, the order is the configuration's.
 func (c *Cell) InOrder(key string) []*Replica {
 	if len(c.Replicas) == 1 {
 		return c.Replicas
@@ -49,8 +49,7 @@ func (c *Cell) InOrder(key string) []*Replica {
 	return order
 }
 
-// OrderFrom gives the cell's replicas in the order to ask them for a key, but first before all others, unless it is nil
-// or in doubt.
+// OrderFrom is InOrder with first before all others, unless first is nil or in doubt.
 func (c *Cell) OrderFrom(first *Replica, key string) []*Replica {
 	order := c.InOrder(key)
 	if first == nil || order[0] == first || first.breaker.inDoubt() {
@@ -60,7 +59,7 @@ func (c *Cell) OrderFrom(first *Replica, key string) []*Replica {
 	return append(out, slices.DeleteFunc(slices.Clone(order), func(o *Replica) bool { return o == first })...)
 }
 
-// score is a name's weight for a key in a rendezvous: the highest is chosen.
+// score is a name's rendezvous weight for a key: the highest is chosen.
 func score(key, name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(key))
@@ -70,8 +69,8 @@ func score(key, name string) uint64 {
 	return schedule.Tie(0, h.Sum64())
 }
 
-// Rendezvous chooses a cell for a key, by name: the same one wherever it is chosen
-// from the same cells. Nil when there are none.
+// Rendezvous chooses a cell for a key, by name: every process makes the same choice among the
+// same cells. It is nil if there are none.
 func Rendezvous(key string, cells []*Cell) *Cell {
 	var best *Cell
 	var most uint64

@@ -14,11 +14,11 @@ import (
 	"cellgate/schedule"
 )
 
-// DefaultPageSize is that of a list whose request does not say.
+// DefaultPageSize is the page size of a list whose request does not name one.
 const DefaultPageSize = 100
 
-// maxPageBytes is the most a page's rows are, so that its message stays below what
-// a gRPC client takes by default, rpc.MaxMessageBytes.
+// maxPageBytes bounds the rows of a page, so that its message stays below
+// rpc.MaxMessageBytes, a gRPC client's default limit.
 const maxPageBytes = rpc.MaxMessageBytes / 4 * 3
 
 // listRequest is a request for a page of a list.
@@ -29,15 +29,15 @@ type listRequest interface {
 	GetPageToken() string
 }
 
-// PageToken is where a list goes on: in a cell, after a row.
+// PageToken is where the next page of a list begins: in a cell, after a row.
 type PageToken struct {
-	// List names the list and its filters: a token of another one would skip rows
-	// in silence.
+	// List identifies the list and its filters: a token of another list would silently skip
+	// rows.
 	List string `json:"list"`
 	Cell string `json:"cell"`
-	// After is the last row's key in the cell's order; empty: from its start.
+	// After is the last row's key in the cell's order; empty for the cell's first row.
 	After string `json:"after,omitempty"`
-	// AfterUUID decides between rows of equal keys.
+	// AfterUUID is the last row's uuid, for rows of equal keys.
 	AfterUUID string `json:"after_uuid,omitempty"`
 }
 
@@ -46,20 +46,20 @@ func (t PageToken) String() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// ListName names the list that a request is for: its message and all of its fields
-// but the page's.
+// ListName identifies the list that a request is for, by a hash of its message type and all
+// fields but the page's.
 func ListName(req listRequest) string {
 	r := proto.CloneOf(req).ProtoReflect()
 	for _, name := range []protoreflect.Name{"page_size", "page_token"} {
 		r.Clear(r.Descriptor().Fields().ByName(name))
 	}
-	// It came over the wire, so it marshals.
+	// The request came over the wire, so it marshals.
 	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(r.Interface())
 	sum := sha256.Sum256(append([]byte(r.Descriptor().FullName()+"\n"), text...))
 	return base64.RawURLEncoding.EncodeToString(sum[:9])
 }
 
-// ReadToken reads the token of a list; an error names page_token.
+// ReadToken decodes the token of a list; an error names page_token.
 func ReadToken(s, list string) (PageToken, error) {
 	var t PageToken
 	text, err := base64.RawURLEncoding.DecodeString(s)
@@ -75,10 +75,10 @@ func ReadToken(s, list string) (PageToken, error) {
 	return t, nil
 }
 
-// Pages fills one page of a list over cells, cell after cell in the order of
-// configuration. read reads at most size rows of one cell from a token on; it
-// gives how many there were, the token after the last, and whether the cell has
-// more. A cell that does not answer is passed over and named.
+// Pages fills one page of a list over cells, cell after cell in the order of configuration.
+// read reads at most size rows of one cell after a token. It gives the number of rows, the
+// token after the last one, and whether the cell has more. A cell that does not answer is
+// skipped and named in unavailable.
 func (cs *Cells) Pages(req listRequest,
 	read func(c *Cell, size int32, from PageToken) (rows int, next PageToken, more bool, err error),
 ) (next string, unavailable []string, err error) {
@@ -121,8 +121,8 @@ func (cs *Cells) Pages(req listRequest,
 	return "", unavailable, nil
 }
 
-// FitPage gives the first of a cell's rows that fit into a page with those it has
-// already. A page has one row at least.
+// FitPage gives those first rows of a cell that fit into a page beside the rows it already
+// has. An empty page takes at least one row.
 func FitPage[M proto.Message](page, rows []M) []M {
 	size := 0
 	for _, row := range page {
@@ -136,8 +136,8 @@ func FitPage[M proto.Message](page, rows []M) []M {
 	return rows
 }
 
-// Canonical gives a uuid's canonical text, in which cells keep it. A text that is
-// no uuid is not changed.
+// Canonical gives a uuid in the canonical form that cells store. A text that is no uuid is
+// not changed.
 func Canonical(uuid string) string {
 	if id, err := schedule.ParseID(uuid); err == nil {
 		return id.String()

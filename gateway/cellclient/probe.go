@@ -10,8 +10,8 @@ import (
 	"cellgate/internal/telemetry"
 )
 
-// Watch probes all replicas, and keeps the summaries fresh thereby, until ctx ends. It calls first when every
-// replica has been asked once, and answered after each answer of a cell.
+// Watch probes all replicas until ctx ends, which also refreshes the summaries. It calls first once every replica has
+// been probed once, and answered after each answer of a cell.
 func (cs *Cells) Watch(ctx context.Context, first func(), answered func(context.Context, *Cell)) {
 	var all, asked sync.WaitGroup
 	for _, c := range cs.All {
@@ -25,9 +25,8 @@ func (cs *Cells) Watch(ctx context.Context, first func(), answered func(context.
 	all.Wait()
 }
 
-// watchReplica probes one replica again and again: every summaryEvery while it is well,
-// every ProbeEvery while it is in doubt or loads its table, and as soon as its breaker lets one probe
-// in while it is open.
+// watchReplica probes one replica repeatedly: every SummaryEvery while it is well, every ProbeEvery while it is in
+// doubt or loads its table. While its breaker is open, it probes as soon as the breaker admits a probe.
 func (cs *Cells) watchReplica(ctx context.Context, r *Replica, first func(), answered func(context.Context, *Cell)) {
 	due := time.NewTimer(0)
 	defer due.Stop()
@@ -54,8 +53,8 @@ func (cs *Cells) watchReplica(ctx context.Context, r *Replica, first func(), ans
 	}
 }
 
-// pace is how often the replica is probed while it is well. One that loads its table
-// is soon done.
+// pace is the interval of probes while the replica is well; shorter while it loads its table,
+// since that soon ends.
 func (r *Replica) pace() time.Duration {
 	if r.loading.Load() {
 		return min(SummaryEvery, r.breaker.cfg.ProbeEvery)
@@ -63,9 +62,9 @@ func (r *Replica) pace() time.Duration {
 	return SummaryEvery
 }
 
-// probe reads a replica's summary within the probe's budget. While the breaker
-// lets nothing through it makes the connection try again, so that gRPC's own
-// backoff does not add to the breaker's.
+// probe reads a replica's summary within the probe's budget. While the breaker admits no
+// call, probe makes the connection reconnect, so that gRPC's own backoff does not add to the
+// breaker's.
 func (cs *Cells) probe(ctx context.Context, r *Replica, answered func(context.Context, *Cell)) {
 	p, err := r.breaker.enterProbe()
 	if err != nil {
@@ -93,8 +92,8 @@ func (cs *Cells) probe(ctx context.Context, r *Replica, answered func(context.Co
 	}
 }
 
-// breakerChanged logs when users' calls stop and when they go on, and calls OnBreaker.
-// Changes in between, while the replica is sick, are not logged.
+// breakerChanged logs when users' calls stop and resume, and calls OnBreaker. Changes between
+// open and half-open are not logged.
 func (cs *Cells) breakerChanged(r *Replica, c change) {
 	switch {
 	case c.from == gobreaker.StateClosed:

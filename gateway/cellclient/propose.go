@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// maxBatches is how many ProposeBatch calls of one kind to one replica run at once: one
-	// that is slow does not hold up the next. Each more makes the batches smaller,
-	// and the fixed cost of a call is that of several queries.
+	// maxBatches is how many ProposeBatch calls of one kind to one replica run at once: a
+	// slow one does not delay the next. More calls would make the batches smaller, and the
+	// fixed cost of a call equals that of several queries.
 	maxBatches = 2
 	// maxBatchQueries and maxBatchBytes bound one call.
 	maxBatchQueries = 256
@@ -28,14 +28,14 @@ const (
 // proposer sends queries to one replica; see batcher.
 type proposer struct {
 	replica *Replica
-	// ctx, that of Cells, bounds all calls.
+	// ctx is the context of Cells, and bounds all calls.
 	ctx context.Context
 	tel *telemetry.Gateway
-	// upToDate takes the queries for which the replica reads its journal first, in calls of
-	// their own, so that nothing else waits for that; plain takes all others.
+	// upToDate takes the queries before which the replica reads its journal, in calls of
+	// their own, so that no other query waits for that. plain takes all others.
 	plain, upToDate batcher[*cellv1.Query, Answer]
 
-	// answered is when a batch was last answered, in time since began.
+	// answered is when a batch was last answered, as a duration since began.
 	began    time.Time
 	answered atomic.Int64
 }
@@ -46,16 +46,14 @@ type Answer struct {
 	Err      error
 }
 
-// Propose asks the cell one query and waits budget at most. Errors are as those
-// of call; one that the cell gave to this query alone has the kind it named.
+// Propose asks the cell one query and waits at most budget. Errors are as those of Call. An
+// error that the cell gave to this query alone has the kind that the cell named; with it, the
+// answer still says where the cell's gate is.
 //
-// The breaker counts queries, not the batches they go in: when a replica hangs,
-// what waited for it in the queue failed too. When it answered others meanwhile it
-// is busy, and not to blame.
+// The breaker counts queries, not their batches: if a replica hangs, the queries in its queue
+// fail too. If it answered other batches meanwhile, it is busy and not to blame.
 //
-// With an error that the cell gave the answer says where its gate is.
-//
-// The replicas are asked in order, nil for any; by is the one that answered.
+// The replicas are asked in order; nil for any order. by is the replica that answered.
 func (c *Cell) Propose(ctx context.Context, budget time.Duration, q *cellv1.Query, order []*Replica) (answer *cellv1.Proposal, by *Replica, err error) {
 	ctx, span := c.Telemetry.Span(ctx, telemetry.SpanAsk)
 	defer func() { span.End(err) }()
@@ -83,8 +81,8 @@ func (p *proposer) init(r *Replica, cs *Cells) {
 	}
 }
 
-// propose queues a query and waits until it is answered, ctx ends or breakerOpen ends: when
-// the breaker opens.
+// propose queues a query and waits until it is answered, ctx ends, or the breaker opens,
+// which ends breakerOpen.
 func (p *proposer) propose(ctx, breakerOpen context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
 	since := time.Since(p.began)
 	a := &waiting[*cellv1.Query, Answer]{ctx: ctx, breakerOpen: breakerOpen, question: q, since: time.Now(), done: make(chan Answer, 1)}
@@ -110,7 +108,7 @@ func (p *proposer) propose(ctx, breakerOpen context.Context, q *cellv1.Query) (*
 	return got.Proposal, got.Err
 }
 
-// sizeOf is about how many bytes a query takes on the wire, and not less.
+// sizeOf is an upper estimate of a query's bytes on the wire.
 func sizeOf(q *cellv1.Query) int {
 	const fixed, item, id = 512, 64, 40
 	size := fixed + len(q.GetPlacement()) + item*len(q.GetKnown().GetBounds()) + 2*id*len(q.GetTentativePlacements()) + id*len(q.GetConsumerUuids())
@@ -132,7 +130,7 @@ func (p *proposer) call(batch []*waiting[*cellv1.Query, Answer]) bool {
 		a.wait.End(nil)
 		if _, calls[i] = p.tel.Span(a.ctx, telemetry.SpanCall); calls[i].On() {
 			calls[i].Int(telemetry.AttrBatch, len(batch))
-			// The query may be on its way to another replica too.
+			// The query may be on its way to another replica too, so it must not be changed.
 			query = proto.CloneOf(query)
 			query.TraceParent = calls[i].TraceParent()
 		}
@@ -160,11 +158,11 @@ func (p *proposer) call(batch []*waiting[*cellv1.Query, Answer]) bool {
 	return err == nil
 }
 
-// fieldFirst is a message that begins with the path of a field.
+// fieldFirst matches a message that begins with the path of a field.
 var fieldFirst = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:\[[0-9]+\])?(?:\.[a-z][a-z0-9_]*(?:\[[0-9]+\])?)*): (.+)`)
 
-// RefusalError makes the error that a cell named in an answer. An invalid field that
-// the message begins with is named in Fields too.
+// RefusalError makes the error that a cell named in an answer. If the message begins with the
+// path of an invalid field, Fields has that field too.
 func RefusalError(reason, message string) *fault.Error {
 	kind := fault.Kind(reason)
 	if !slices.Contains(fault.Kinds(), kind) {

@@ -17,8 +17,8 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// Replica is one scheduler of a cell: its connection, its breaker and its queues
-// of proposals, of operations and of claims to find.
+// Replica is one scheduler of a cell: its connection, its breaker, and its queues of
+// proposals, of operations and of searches for claims.
 type Replica struct {
 	cell             *Cell
 	Addr             string
@@ -30,15 +30,15 @@ type Replica struct {
 	committer        committer
 	finder           finder
 	breakerTelemetry *telemetry.Breaker
-	// wrongCell says why what answers at the address is not the configured cell;
-	// nil when it is, or is not known yet.
+	// wrongCell says which other cell answers at the address; nil if the configured cell
+	// does, or none has answered yet.
 	wrongCell atomic.Pointer[string]
-	// loading: by its last summary, the replica loads its table.
+	// loading: by its last summary, the replica still loads its table.
 	loading atomic.Bool
-	// awaits: by its last summary, the replica answers claims after their hosts' verdicts.
+	// awaits: by its last summary, the replica answers claims only after their hosts' verdicts.
 	awaits atomic.Bool
-	// watched is when its prober last came around, in ns of the gateway's clock;
-	// 0 before the first time.
+	// watched is when the replica was last probed, in ns of the gateway's clock; 0 before the
+	// first probe.
 	watched atomic.Int64
 }
 
@@ -55,7 +55,7 @@ func newReplica(c *Cell, addr string, conn *grpc.ClientConn, cs *Cells) *Replica
 	return r
 }
 
-// enter lets a user's call in.
+// enter admits a user's call.
 func (r *Replica) enter(k callKind) (*pass, error) {
 	if err := r.wrongCellError(); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func (r *Replica) wrongCellError() error {
 	return nil
 }
 
-// WrongCell says why what answers for the cell is another one; "" when a replica is
-// the configured one, or not known yet.
+// WrongCell says which other cell answers at the addresses of the cell; "" if a replica is of
+// the configured cell, or not known yet.
 func (c *Cell) WrongCell() string {
 	first := ""
 	for _, r := range c.Replicas {
@@ -92,8 +92,8 @@ func (c *Cell) WrongCell() string {
 	return first
 }
 
-// Unusable says why no replica of the cell may be asked now; nil when one may.
-// A call that is sent all the same fails for that reason, at once.
+// Unusable says why no replica of the cell may be asked now; nil if one may. A call that is
+// sent nevertheless fails at once for that reason.
 func (c *Cell) Unusable() error {
 	var reasons []error
 	for _, r := range c.Replicas {
@@ -106,8 +106,8 @@ func (c *Cell) Unusable() error {
 	return c.noneUsable(reasons)
 }
 
-// enterOne lets a user's call in at the first of the cell's replicas that may be
-// asked, from index from of order on.
+// enterOne admits a user's call at the first replica that may be asked, from index from of
+// order on. It gives that replica's index.
 func (c *Cell) enterOne(order []*Replica, k callKind, from int) (int, *pass, error) {
 	var reasons []error
 	for i := from; i < len(order); i++ {
@@ -132,22 +132,22 @@ func (c *Cell) noneUsable(reasons []error) error {
 	return fault.Wrap(fault.CellUnavailable, ErrNotSent, "no replica can be asked: %s", strings.Join(texts, "; "))
 }
 
-// callOptions say how a call is tried.
+// callOptions say how a call is sent.
 type callOptions struct {
-	// budget is how long it may take in all; fullBudget is what the replica is given when the
-	// caller's deadline allows it. With less, being late is no failure of the replica.
+	// budget is how long it may take in all. fullBudget is what a replica is entitled to:
+	// with less, being late is no failure of the replica.
 	budget, fullBudget time.Duration
-	// mayRepeat: it may go to another replica when its outcome is unknown.
+	// mayRepeat: the call may go to another replica if its outcome is unknown.
 	mayRepeat bool
-	// readOnly: it changes nothing, so nobody waits for it when the breaker opens.
+	// readOnly: the call changes nothing, so it is abandoned when the breaker opens.
 	readOnly bool
 	kind     callKind
-	// order is in which the replicas are asked; nil for none in particular.
+	// order is the order in which the replicas are asked; nil for the default order.
 	order []*Replica
 }
 
-// try does a call at the first replica that may be asked, or, when that takes half
-// of the budget and the call may be repeated, at the next one too: see hedge.go.
+// try does a call at the first replica that may be asked. If the call may be repeated and has
+// taken half of its budget, it goes to the next replica as well: see hedge.go.
 func try[T any](ctx context.Context, c *Cell, a callOptions, once func(context.Context, *Replica, *pass) (T, error)) (T, error) {
 	c.retries.earn()
 	if a.order == nil {
@@ -159,17 +159,14 @@ func try[T any](ctx context.Context, c *Cell, a callOptions, once func(context.C
 	return hedged(ctx, c, a, once)
 }
 
-// tryInOrder does a call at the first replica that may be asked. Whose fault a failure
-// is, is decided here, after the call:
+// tryInOrder does a call at the first replica that may be asked. After the call it decides
+// whose fault a failure is:
 //
-//   - the caller's end, and a deadline of its own that is shorter than the budget,
-//     are not the replica's;
-//   - a refusal is an answer, but that of a replica which does not admit this gateway:
-//     then the next one is asked; so it is when the replica's breaker opens while a
-//     call that changes nothing is under way at it;
-//   - what is left counts for the breaker, and goes to the next replica when the
-//     error table allows it, the call may be repeated, time is left and the retry
-//     budget has some left too.
+//   - If the caller gave up, or its own deadline is shorter than the budget, the failure is not the replica's.
+//   - A refusal is an answer. But if the replica does not admit this gateway, the next one is asked. So it is if the
+//     replica's breaker opens during a call that changes nothing.
+//   - Any other failure counts for the breaker. The call goes to the next replica if the error table allows it, the
+//     call may be repeated, and both time and retry budget are left.
 func tryInOrder[T any](ctx context.Context, c *Cell, a callOptions, once func(context.Context, *Replica, *pass) (T, error)) (T, error) {
 	var none T
 	began := time.Now()
@@ -206,7 +203,7 @@ func tryInOrder[T any](ctx context.Context, c *Cell, a callOptions, once func(co
 		}
 		t.took = time.Since(began)
 		late := t.took >= a.budget
-		// As if the replica had not let it in.
+		// The call was abandoned as if the breaker had refused it.
 		leftAlone := a.readOnly && p.breakerOpen.Err() != nil
 		switch {
 		case late:
@@ -219,14 +216,14 @@ func tryInOrder[T any](ctx context.Context, c *Cell, a callOptions, once func(co
 		if v == excused && a.budget < a.fullBudget && !p.b.ailing() && !IsShed(err) {
 			err = deadlineTooShort(err)
 		}
-		// A replica that does not admit this gateway did nothing with the call, and
-		// loads nobody by the next: that is no retry. Nor is a call that would have gone
-		// to the next one, had it come later.
+		// These do not use the retry budget. A replica that does not admit this gateway did
+		// nothing with the call. A call that the breaker's opening ended would have gone to
+		// the next replica, had it come later.
 		free := leftAlone || errors.Is(err, errNotAdmitted)
 		again := free || v == failed && a.mayRepeat && rpc.MayRepeat(fault.KindOf(err))
 		if late || !again || i+1 >= len(a.order) || !free && !c.retries.spend() {
 			if unsent && failure != nil {
-				err = failure // what was sent before may have been done
+				err = failure // the earlier attempt was sent, and may have been done
 			}
 			return none, err
 		}
@@ -234,7 +231,7 @@ func tryInOrder[T any](ctx context.Context, c *Cell, a callOptions, once func(co
 	}
 }
 
-// deadlineTooShort marks the error of a replica that is well and was given less than its
+// deadlineTooShort marks the error of a replica that is well and had less time than its
 // budget.
 func deadlineTooShort(err error) error {
 	return fault.Wrap(fault.CellUnavailable, errors.Join(ErrDeadlineTooShort, err), "%s", ReasonOf(err))

@@ -10,7 +10,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// ReplicaStates shows the cell's replicas as their breakers see them.
+// ReplicaStates gives the state of each replica's breaker, and its last error.
 func (c *Cell) ReplicaStates() []*cellgatev1.ReplicaState {
 	var out []*cellgatev1.ReplicaState
 	for _, r := range c.Replicas {

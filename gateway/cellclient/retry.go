@@ -6,12 +6,12 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// retryBudget bounds how much a cell's calls are multiplied when its replicas
-// fail: one retry for every retryCost calls, and retryMost/retryCost at once. Safe
-// for concurrent use; the zero value is full.
+// retryBudget bounds how much retries multiply a cell's calls when its replicas fail: one
+// retry for every retryCost calls, and a burst of retryMost/retryCost. Safe for concurrent
+// use; the zero value is full.
 type retryBudget struct {
 	mu sync.Mutex
-	// spent is what was taken and not earned yet, 0 to retryMost.
+	// spent is the cost of retries that later calls have not yet earned back, 0 to retryMost.
 	spent int
 }
 
@@ -20,14 +20,14 @@ const (
 	retryMost = 100
 )
 
-// earn must be called for every call.
+// earn must be called once for every call.
 func (b *retryBudget) earn() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.spent = max(0, b.spent-1)
 }
 
-// spend reports whether one retry may be sent.
+// spend reports whether one retry may be sent, and charges it.
 func (b *retryBudget) spend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,14 +38,13 @@ func (b *retryBudget) spend() bool {
 	return true
 }
 
-// repeatable reports whether a call may be sent to another replica when its
-// outcome is unknown. A claim may not: it is released and planned again, under
-// another id. Nor may a change of an admin state or of facts: of two copies the second is refused as
-// overtaken by the first (updateIfCurrent), and a caller that named a generation would get that
-// refusal. Nor may a call that is not known here.
+// repeatable reports whether a call may be sent to another replica if its outcome is unknown. A claim may not: it is
+// released and planned again under another id. A change of an admin state or of facts may not: the first copy would
+// overtake the second (updateIfCurrent), and a caller that named a generation would get that refusal. Calls that are
+// not listed here may not either.
 func repeatable(req any) bool {
 	if _, ok := req.(*cellv1.ImportHostsRequest); ok {
-		return true // a state is known by its version
+		return true // a version makes importing a state idempotent
 	}
 	b, ok := req.(*cellv1.ClaimBatchRequest)
 	if !ok {

@@ -14,8 +14,8 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// Trial is a copy of a cell's table at one of its replicas. One goroutine at a time uses it. Its calls do not count for
-// the replica's breaker.
+// Trial is a copy of a cell's table at one of its replicas. It is for one goroutine at a time. Its calls do not count
+// for the replica's breaker.
 type Trial struct {
 	Cell    *Cell
 	Started *cellv1.TrialStarted
@@ -23,7 +23,7 @@ type Trial struct {
 	end     context.CancelFunc
 }
 
-// StartTrial copies the table of the first replica that may be asked and answers. End ends it, and ctx.
+// StartTrial copies the table at the first replica that may be asked and answers. The trial ends with End or ctx.
 func (c *Cell) StartTrial(ctx context.Context, start *cellv1.StartTrial) (*Trial, error) {
 	var failure error
 	for _, r := range c.InOrder("") {
@@ -59,10 +59,10 @@ func (r *Replica) startTrial(ctx context.Context, start *cellv1.StartTrial) (*Tr
 	return t, nil
 }
 
-// End gives the copy up.
+// End discards the copy.
 func (t *Trial) End() { t.end() }
 
-// Fill counts how many instances of a placement fit.
+// Fill counts how many instances of a placement fit, until ctx's deadline if it has one.
 func (t *Trial) Fill(ctx context.Context, fill *cellv1.FillTrial) (*cellv1.TrialFilled, error) {
 	budget := t.Cell.ClaimBudget
 	if until, ok := ctx.Deadline(); ok {
@@ -72,13 +72,13 @@ func (t *Trial) Fill(ctx context.Context, fill *cellv1.FillTrial) (*cellv1.Trial
 	return got.GetFilled(), err
 }
 
-// Ask places instances on the copy, then asks it.
+// Ask places instances on the copy, then asks it for a proposal.
 func (t *Trial) Ask(ctx context.Context, ask *cellv1.AskTrial) (*cellv1.Proposal, error) {
 	got, err := t.step(ctx, t.Cell.ClaimBudget, &cellv1.TryPlacementsRequest{Step: &cellv1.TryPlacementsRequest_Ask{Ask: ask}})
 	return got.GetProposal(), err
 }
 
-// step sends a step and waits for its answer, for budget at most. After an error the trial is over.
+// step sends a step and waits for its answer, at most for budget. After an error the trial is over.
 func (t *Trial) step(ctx context.Context, budget time.Duration, in *cellv1.TryPlacementsRequest) (*cellv1.TryPlacementsResponse, error) {
 	var late atomic.Bool
 	timer := time.AfterFunc(budget, func() { late.Store(true); t.end() })
