@@ -59,8 +59,8 @@ var (
 	errExcused = errors.New("excused")
 	// ErrNotSent is in the chain of every error of a call that was not sent.
 	ErrNotSent = errors.New("not sent")
-	// errBusy is in the chain of a query's error if the replica answered other calls while
-	// the query waited.
+	// errBusy is in the chain of a call's error if the replica answered other calls while
+	// this one waited.
 	errBusy = errors.New("busy with others")
 	// ErrDeadlineTooShort is in the chain of the error of a call to a replica that is well, as
 	// far as is known, if the caller's own deadline left it less than its budget.

@@ -14,16 +14,16 @@ import (
 	"cellgate/schedule"
 )
 
-// maxAnswerBytes is the most that an answer may have: what a gRPC client takes by default. One of
-// smallAnswer selections and alternates never has as much.
+// maxAnswerBytes bounds an answer: it is a gRPC client's default limit. An answer of at most
+// smallAnswer selections and alternates is always smaller.
 const maxAnswerBytes, smallAnswer = rpc.MaxMessageBytes, 256
 
-// answerRoom is what an answer gets beside its parts that are known before its claims are made: their leases, and
-// what cells that are lost say.
+// answerRoom is what an answer may need for parts that are not known before its claims are made: the leases, and the
+// reasons of lost cells.
 const answerRoom = 128 << 10
 
-// checkAnswerSize refuses an answer that is larger than a client takes, before its claims are made: each repetition
-// would have the same one.
+// checkAnswerSize refuses a request whose answer is too large for a client, before its claims are made: each
+// repetition would have the same answer.
 func (s *selection) checkAnswerSize(orders []claimOrder) error {
 	if len(s.places)*(1+s.alternates) <= smallAnswer {
 		return nil
@@ -75,14 +75,14 @@ func (s *selection) selectionOf(c *cellclient.Cell, h *schedule.Candidate) *cell
 		Cell:             c.Name(),
 		Weight:           h.Weight,
 	}
-	// A rebuild takes nothing; in Nova too both are null then.
+	// A rebuild allocates nothing; in Nova too, both fields are null then.
 	if !s.rebuilds() {
 		sel.AllocationRequest, sel.AllocationRequestVersion = allocationRequest(s.allocationOn(h)), allocationVersion
 	}
 	return sel
 }
 
-// allocationOn is what an instance takes of a candidate.
+// allocationOn gives what an instance allocates on a candidate.
 func (s *selection) allocationOn(h *schedule.Candidate) *schedule.Allocation {
 	if h.Allocation != nil {
 		return h.Allocation
@@ -90,7 +90,7 @@ func (s *selection) allocationOn(h *schedule.Candidate) *schedule.Allocation {
 	return atRoot(h.Host, s.request.Resources)
 }
 
-// atRoot takes everything of the root provider, which has the host's uuid.
+// atRoot allocates all resources from the root provider, whose uuid is the host's.
 func atRoot(host schedule.ID, resources []schedule.Amount) *schedule.Allocation {
 	out := &schedule.Allocation{Mappings: []schedule.Mapping{{Providers: []schedule.ID{host}}}}
 	for _, a := range resources {
@@ -99,7 +99,7 @@ func atRoot(host schedule.ID, resources []schedule.Amount) *schedule.Allocation 
 	return out
 }
 
-// allocationRequest is Placement's, as Nova's conductor reads it.
+// allocationRequest gives the JSON of a Placement allocation request, as Nova's conductor reads it.
 func allocationRequest(of *schedule.Allocation) string {
 	type allocation struct {
 		Resources map[string]int64 `json:"resources"`
@@ -132,9 +132,8 @@ func allocationsOf(of *schedule.Allocation) []*cellgatev1.Allocation {
 	return out
 }
 
-// respond gives the answer when every instance has its place. Claims show their
-// present state, and no host that was selected for one instance is an alternate
-// of another.
+// respond gives the answer once every instance has its place. Claims show their present
+// state. A host that was selected for one instance is no alternate of another.
 func (s *selection) respond() *cellgatev1.SelectDestinationsResponse {
 	r := &cellgatev1.SelectDestinationsResponse{DecisionId: s.decision, IgnoredFields: s.ignored}
 	selected := map[string]bool{}

@@ -6,9 +6,9 @@ import (
 	"cellgate/schedule"
 )
 
-// limitsOf gives what filters set of a host as Nova's SchedulerLimits.to_dict() has
-// it, with the request's networks; empty for nothing. Its NUMATopologyLimits is a
-// primitive.
+// limitsOf gives the limits that filters set for a host, in the form of Nova's
+// SchedulerLimits.to_dict(); empty for none. Its NUMATopologyLimits is a primitive, which
+// includes the request's networks.
 func limitsOf(l *schedule.Limits, n *schedule.NovaRequest) *structpb.Struct {
 	out := &structpb.Struct{}
 	if l == nil {
@@ -40,7 +40,7 @@ func limitsOf(l *schedule.Limits, n *schedule.NovaRequest) *structpb.Struct {
 	return out
 }
 
-// primitiveOf is a versioned object as its obj_to_primitive() gives it.
+// primitiveOf gives a versioned object in the form of its obj_to_primitive().
 func primitiveOf(name, version string, data map[string]*structpb.Value) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
 		"nova_object.name": structpb.NewStringValue(name), "nova_object.namespace": structpb.NewStringValue("nova"),

@@ -14,11 +14,12 @@ import (
 	"cellgate/schedule"
 )
 
-// maxOtherMisses is how many conditions a change has that is not the smallest one.
+// maxOtherMisses bounds the conditions of a suggested change other than the smallest.
 const maxOtherMisses = 3
 
-// whyNot says what hosts lack for the instance that a plan found none for, and what would have all instances find one. A
-// cell that does not answer in time, or that does not keep the version any more, leaves its hosts out.
+// whyNot gives what hosts lack for the instance that a plan found no host for, and changes with which all instances
+// would find one. It leaves out the hosts of a cell that does not answer in time, or no longer keeps the table
+// version.
 func (s *selection) whyNot(ctx context.Context, m *merged, result *schedule.Result, instances []schedule.ID, patient bool) whyNot {
 	ask := nearMissAsk{limit: 1, result: result, instances: instances, patient: patient}
 	var misses []cellMisses
@@ -46,7 +47,7 @@ func (s *selection) whyNot(ctx context.Context, m *merged, result *schedule.Resu
 	return why
 }
 
-// changesIn are the changes of the request that cells gave.
+// changesIn gives the changes of the request that cells suggested.
 func changesIn(answers []*schedule.Proposal) (list []schedule.Change) {
 	for _, p := range answers {
 		if p != nil && p.NearMisses != nil {
@@ -56,7 +57,7 @@ func changesIn(answers []*schedule.Proposal) (list []schedule.Change) {
 	return list
 }
 
-// askSkipped asks the cells that were left out because of what the request asks for: it could go there after a change.
+// askSkipped asks the cells that routing left out for what the request needs: a changed request could go there.
 func (s *selection) askSkipped(ctx context.Context, ask nearMissAsk) []*schedule.Proposal {
 	return s.askNearMisses(ctx, s.skipped(), nil, ask, func(_ int, q schedule.Query) schedule.Query {
 		if ask.result != nil {
@@ -66,7 +67,7 @@ func (s *selection) askSkipped(ctx context.Context, ask nearMissAsk) []*schedule
 	})
 }
 
-// skipped lists the cells that can be asked, and are left out because of what the request asks for.
+// skipped lists the cells that routing left out for what the request needs, and that can be asked.
 func (s *selection) skipped() (cells []int) {
 	for i, c := range s.svc.cells.All {
 		if at := &s.cells[i]; at.skip != "" && at.lost == nil && !c.Disabled() && s.svc.standing.Disabled(c) == "" && c.Unusable() == nil {
@@ -76,7 +77,8 @@ func (s *selection) skipped() (cells []int) {
 	return cells
 }
 
-// changesOfAll are changes with which all of several instances find hosts, or how many of them do without. Each was planned.
+// changesOfAll gives changes with which all of several instances find hosts, or the number of instances that fit
+// unchanged. Each suggested change was planned.
 func (s *selection) changesOfAll(ctx context.Context, m *merged, result *schedule.Result, instances []schedule.ID, answers []*schedule.Proposal) []*cellgatev1.RequestChange {
 	ctx, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget))
 	defer cancel()
@@ -107,8 +109,8 @@ func (s *selection) changesOfAll(ctx context.Context, m *merged, result *schedul
 	return list[:min(len(list), schedule.MostKinds)]
 }
 
-// planAgain plans a changed request for instances, on the versions of the tables that a merge looked at, and over the cells that
-// were left out before.
+// planAgain plans a changed request for instances, over the cells of a merge, on the table versions that it saw, and
+// over the cells that routing left out.
 func (s *selection) planAgain(ctx context.Context, m *merged, request *schedule.Request, instances []schedule.ID) (*schedule.Result, error) {
 	placement := placementBytes(request, s.rules, s.moving())
 	cells := append(slices.Clone(m.cells), s.skipped()...)
@@ -143,7 +145,7 @@ func (s *selection) planAgain(ctx context.Context, m *merged, request *schedule.
 	return plan.Result(), nil
 }
 
-// requestChanges are the least changes of each kind, as answers have them.
+// requestChanges gives the least changes of each kind in the form of answers.
 func requestChanges(found []schedule.Change) (list []*cellgatev1.RequestChange) {
 	found = slices.DeleteFunc(slices.Clone(found), func(c schedule.Change) bool { return len(c.Misses) > maxMisses })
 	for i, c := range schedule.LeastOfEachKind(found, schedule.MostKinds) {
@@ -155,7 +157,7 @@ func requestChanges(found []schedule.Change) (list []*cellgatev1.RequestChange) 
 	return list
 }
 
-// smallestChange is the text of the first of changes.
+// smallestChange gives the text of the first change, which is the smallest; "" if there is none.
 func smallestChange(list []*cellgatev1.RequestChange) string {
 	if len(list) == 0 {
 		return ""

@@ -17,7 +17,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// claimOrder is one claim that is to be made.
+// claimOrder is a claim to be made.
 type claimOrder struct {
 	index  int // of the instance
 	cell   int
@@ -26,8 +26,8 @@ type claimOrder struct {
 	answer *cellgatev1.Destinations
 }
 
-// claimResult is what became of a claimOrder. Exactly one of claim, refusal and err is set. With err
-// the outcome is unknown, unless sent is false: then the call never left the gateway.
+// claimResult is the outcome of a claimOrder. Exactly one of claim, refusal and err is set. With err, the outcome is
+// unknown if sent is true; if sent is false, the call never left the gateway.
 type claimResult struct {
 	claim   *cellgatev1.Claim
 	refusal *cellv1.Refusal
@@ -42,8 +42,8 @@ type claimTarget struct {
 	owner *cellclient.Replica
 }
 
-// orders mints a claim for each pick. The answer that a repeated request will
-// get is part of it.
+// orders makes a claim for each pick. The claim includes the answer that a repeated request
+// gets.
 func (s *selection) orders(m *merged, pending []int) []claimOrder {
 	var out []claimOrder
 	for k, pick := range m.result.Picks {
@@ -51,7 +51,7 @@ func (s *selection) orders(m *merged, pending []int) []claimOrder {
 		id := s.svc.newID()
 		s.attemptID = cmp.Or(s.attemptID, id)
 		answer, takes := s.destinationsOf(s.instances[index], s.svc.cells.All[cell], pick, id), s.allocationOn(&pick.Candidate)
-		// Marshalling fails only on invalid UTF-8, which came in as valid.
+		// Marshalling fails only on invalid UTF-8, and all texts came in as valid UTF-8.
 		text, _ := proto.Marshal(answer)
 		out = append(out, claimOrder{
 			index: index, cell: cell, host: pick.Candidate.ServiceHost, answer: answer,
@@ -88,10 +88,10 @@ func (s *selection) claimGroup() *cellv1.ClaimGroup {
 	}
 }
 
-// claim makes the claims, in all cells at once. A claim that was made gets its place, one that was
-// refused stays pending. One that may have been made in a cell that did not answer is
-// released and stays pending; that cell is lost, unless another of its replicas did the
-// release. An error ends the request.
+// claim makes the claims, in all cells at once. A claim that was made gives its instance a place;
+// a refused one leaves it pending. A claim of unknown outcome is released, and its instance stays
+// pending. Its cell is then lost, unless another of its replicas did the release. An error ends
+// the request.
 func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
 	if !s.claims() {
 		for _, o := range orders {
@@ -155,8 +155,8 @@ func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
 	return fatal
 }
 
-// send sends the orders, each to the owner of its host, in their order there, and
-// gives what became of them in the order of orders.
+// send sends each order to the owner of its host, in their order, and gives the results in
+// the order of orders.
 func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult {
 	ctx, step := s.svc.tel.Stage(ctx, telemetry.StageClaim)
 	defer step.End(nil)

@@ -18,11 +18,10 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// record has the decision on the request written down, and gives the error to
-// answer with: err, naming the decision. Hosts that were chosen are written in the
-// first winner's cell; a refusal in one of the cells that answered, or when none did in one that was not asked. What decided
-// nothing is not written: a repeat that found all of its claims (its decision is
-// the one that made them), and a caller who gave up.
+// record queues the decision on the request to be written, and gives the error to answer with: err, with the
+// decision's id. A selection is written in the first winner's cell. A refusal is written in a cell that answered,
+// else in one that was not asked. Two results are not written: a repeat that found all of its claims, since the
+// claims' own decision is stored; and a request whose caller gave up.
 func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse, err error) error {
 	if err == nil {
 		if !s.allKept() {
@@ -42,7 +41,7 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 			keepers = append(keepers, c)
 		}
 	}
-	if len(keepers) == 0 { // one that was not asked can keep it
+	if len(keepers) == 0 { // a cell that was not asked can keep it
 		for i, c := range s.svc.cells.All {
 			if !c.Disabled() && s.cells[i].lost == nil && c.Unusable() == nil {
 				keepers = append(keepers, c)
@@ -64,13 +63,13 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 	}
 	s.svc.decisions.Put(keeper, d, nil)
 	telemetry.Current(ctx).Text(telemetry.AttrDecision, id)
-	// The error may be shared with the other queries of a batch.
+	// The error may be shared with other queries of a batch, so a copy is changed.
 	named := *e
 	named.Metadata = maps.Clone(e.Metadata)
 	return named.With("decision_id", id)
 }
 
-// decisionOf is what is written of any answer.
+// decisionOf gives the fields that the decisions of all answers have.
 func (s *selection) decisionOf(ctx context.Context, id string) *cellgatev1.Decision {
 	return &cellgatev1.Decision{
 		DecisionId: id, DecidedAt: timestamppb.New(decisions.TimeOf(id, s.svc.now())), RequestId: s.req.GetRequestId(), Operation: s.operation,
@@ -80,7 +79,7 @@ func (s *selection) decisionOf(ctx context.Context, id string) *cellgatev1.Decis
 	}
 }
 
-// allKept reports whether every instance has the claim that an earlier call made.
+// allKept reports whether every instance keeps the claim of an earlier call.
 func (s *selection) allKept() bool {
 	return !slices.ContainsFunc(s.places, func(p *place) bool { return p == nil || !p.fromEarlierCall })
 }

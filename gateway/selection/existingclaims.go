@@ -20,9 +20,9 @@ import (
 	"cellgate/schedule"
 )
 
-// confirmedVisible refuses to claim for a request whose claims were confirmed before
-// while a cell that has one of them does not answer: the new claim could be confirmed
-// too, and stand beside it for good.
+// confirmedVisible refuses to claim for a request of which earlier claims were confirmed,
+// while a cell that has one of them does not answer: the new claim could be confirmed too,
+// and both would last.
 func (s *selection) confirmedVisible() error {
 	if !s.claims() {
 		return nil
@@ -41,12 +41,13 @@ func (s *selection) confirmedVisible() error {
 		s.req.GetRequestId(), strings.Join(missing, ", ")).With("cells", strings.Join(missing, ","))
 }
 
-// heldElsewhere asks the enabled cells that routing left out for live claims of
-// the consumers: a cell that cannot hold the request may hold an earlier claim.
-// It asks once a request; the function it gives waits for the answers, and gives
-// them once. A move asks the disabled ones too: that is where instances are moved
-// from. A cell that does not answer is passed over (docs/adr/0005), unless the request
-// may not go on without it (incompleteSearch): then it gives that error.
+// heldElsewhere asks the enabled cells that routing left out for live claims of the
+// consumers: a cell that cannot hold the request may hold an earlier claim. A move also asks
+// the disabled ones, since instances are moved away from them.
+//
+// It asks once per request. The function that it returns waits for the answers, and returns
+// each claim once. A cell that does not answer is ignored (docs/adr/0005), unless the request
+// may not go on without it (incompleteSearch): then the function returns that error.
 func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement []byte) func() ([]existingClaim, error) {
 	if s.askedSkippedCells || !s.asksForClaims() {
 		return func() ([]existingClaim, error) { return nil, nil }
@@ -91,7 +92,7 @@ func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement 
 	}
 }
 
-// existingClaim is a live claim that a consumer of the request has already.
+// existingClaim is a live claim that a consumer of the request already has.
 type existingClaim struct {
 	cell   int
 	claim  *cellgatev1.Claim
@@ -110,8 +111,8 @@ func existingClaimsIn(cell int, p *cellv1.Proposal) []existingClaim {
 	return out
 }
 
-// fingerprintOf names everything of a request but its id. The spelling of the
-// instances' and the group's uuids does not count.
+// fingerprintOf hashes everything of a request except its id. The spelling of uuids does not
+// count, nor whether BUILD is given or implied.
 func fingerprintOf(req *cellgatev1.SelectDestinationsRequest) ([]byte, error) {
 	r := proto.CloneOf(req)
 	r.RequestId = ""
@@ -138,19 +139,19 @@ func fingerprintOf(req *cellgatev1.SelectDestinationsRequest) ([]byte, error) {
 	return sum[:], nil
 }
 
-// spellAlike writes each uuid in the canonical form; other texts stay.
+// spellAlike rewrites each uuid in canonical form; other texts stay.
 func spellAlike(texts []string) {
 	for i, t := range texts {
 		texts[i] = cellclient.Canonical(t)
 	}
 }
 
-// takeOver takes over the claims that this very request made before (takeOverAll). Any other
-// claim of its consumers is an error: of the request id when it was used for
-// another request, else of the consumer. A move notes its source instead.
+// takeOver takes over the claims that an earlier call of this request made (takeOverAll). Any
+// other claim of its consumers is an error: about the request id if it was used for another
+// request, else about the consumer's claim. A move records its source instead.
 //
-// Of several claims of one consumer the one that stands is kept (compareHeld); the
-// others, when this request made them, are given back once it is.
+// Of several claims of one consumer, takeOver keeps the first by compareHeld. Once that one
+// is kept, it releases the others that this request made.
 func (s *selection) takeOver(ctx context.Context, existing []existingClaim) error {
 	if s.moves() {
 		var err error
@@ -204,9 +205,9 @@ func (s *selection) takeOver(ctx context.Context, existing []existingClaim) erro
 	return nil
 }
 
-// giveBack releases a second claim that this request made for an instance, in
-// the background, unless another attempt keeps it meanwhile; its lease ends anyway. A
-// confirmed one is only reported: which of two is right, no gateway knows.
+// giveBack releases a second claim that this request made for an instance, in the background,
+// unless another attempt keeps it meanwhile; otherwise its lease ends. A confirmed one is
+// only logged, since no gateway knows which of two is right.
 func (s *selection) giveBack(ctx context.Context, h existingClaim) {
 	c := s.svc.cells.All[h.cell]
 	if h.claim.GetState() == cellgatev1.ClaimState_CONFIRMED || h.claim.GetRequestId() != s.req.GetRequestId() {
@@ -218,7 +219,7 @@ func (s *selection) giveBack(ctx context.Context, h existingClaim) {
 		ClaimId: h.claim.GetClaimId(), ConsumerUuid: h.claim.GetConsumerUuid(), PendingOnly: true, Attempt: h.origin.GetAttempt(),
 	}
 	svc.cells.Background(ctx, func(ctx context.Context) {
-		// Logged there; the lease catches what is left.
+		// Release logs a failure; the claim then ends with its lease.
 		_, _ = svc.claims.Release(ctx, c, []*cellv1.ClaimRef{ref})
 	})
 }

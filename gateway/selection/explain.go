@@ -18,22 +18,22 @@ import (
 const (
 	// defaultRanked is how many ranked hosts an explanation has when the request names no max_alternates.
 	defaultRanked = 10
-	// nearestHosts is how many near misses an explanation has, and each cell is asked for.
+	// nearestHosts bounds the near misses of an explanation, and those requested from each cell.
 	nearestHosts = 10
-	// refusedNearest and refusedConditions bound what a refusal has of them: it travels in a trailer, of which many
-	// clients take 8 KiB only. The smallest change is that of all.
+	// refusedNearest and refusedConditions bound the near misses and conditions of a refusal. It travels in a
+	// trailer, of which many clients accept only 8 KiB. The smallest change is computed from all of them.
 	refusedNearest, refusedConditions = 3, 12
-	// maxMisses is how many conditions a host of a refusal, or of a smallest change, lacks: one that lacks more is not
-	// near.
+	// maxMisses bounds the conditions that a host in a refusal, or of a smallest change, lacks: a host that lacks
+	// more is not near.
 	maxMisses = 8
-	// maxSpared is how often an explanation asks a cell again that had no time left for near misses, and sparedPause how long
-	// it waits before.
+	// maxSpared is how often a patient query asks a cell again that had no time for near misses; sparedPause is the
+	// pause before.
 	maxSpared, sparedPause = 10, 20 * time.Millisecond
 )
 
-// Explain says what a selection would do for its first instance, and claims nothing. It merges as a
-// selection does; then it asks each cell, on the same version of its table, for its best hosts under what is known
-// of all cells, and for its near misses.
+// Explain says what a selection would do for its first instance, and claims nothing. It merges as a selection does.
+// Then it asks each cell, on the same version of its table, for its best hosts by the statistics of all cells, and
+// for its near misses. Of several instances it also gives how the whole request would be refused.
 func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.ExplainDestinationsResponse, error) {
 	s, err := svc.newSelection(ctx, req)
 	if err != nil {
@@ -47,7 +47,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	}
 	s.route(ctx)
 	m, err := s.propose(ctx, s.pending())
-	for err == nil && len(m.existing) > 0 { // the claim that a move leaves
+	for err == nil && len(m.existing) > 0 { // the source of a move
 		if err = s.takeOver(ctx, m.existing); err == nil {
 			m, err = s.propose(ctx, s.pending())
 		}
@@ -128,7 +128,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	return out, nil
 }
 
-// refusalOfAll is how the request of all instances would be refused; nil if all find hosts.
+// refusalOfAll gives how the request of all instances would be refused; nil if all find hosts.
 func (s *selection) refusalOfAll(ctx context.Context, instances []schedule.ID) (*fault.Error, error) {
 	s.instances, s.places = instances, make([]*place, len(instances))
 	m, err := s.propose(ctx, s.pending())
@@ -140,20 +140,20 @@ func (s *selection) refusalOfAll(ctx context.Context, instances []schedule.ID) (
 	return refusal, nil
 }
 
-// nearMissAsk is how cells are asked for near misses.
+// nearMissAsk says what to ask cells for beside near misses.
 type nearMissAsk struct {
 	limit int
-	// ranked: for their best hosts too, under what is known of all cells before the first pick; else after the failed plan
-	// result for instances.
+	// ranked: ask for the best hosts too, by the statistics of all cells before the first pick. Otherwise the cells
+	// look for near misses after the failed plan result for instances.
 	ranked    bool
 	result    *schedule.Result
 	instances []schedule.ID
-	// patient: cells that had no time left for near misses are asked again.
+	// patient: ask cells again that had no time for near misses.
 	patient bool
 }
 
-// askEachCell asks the cells that took part in a merge once more, on the same versions of their tables. It is nil for cells
-// that do not answer in time.
+// askEachCell asks the cells of a merge once more, on the same versions of their tables. The proposal is nil for a
+// cell that does not answer in time.
 func (s *selection) askEachCell(ctx context.Context, m *merged, ask nearMissAsk) []*schedule.Proposal {
 	return s.askNearMisses(ctx, m.cells, m.versions, ask, func(k int, q schedule.Query) schedule.Query {
 		if ask.ranked {
@@ -165,8 +165,8 @@ func (s *selection) askEachCell(ctx context.Context, m *merged, ask nearMissAsk)
 	})
 }
 
-// askNearMisses asks cells for near misses by the query that of makes for each, on the newest version of a table where there
-// is none.
+// askNearMisses asks cells for near misses, with the query that of makes for each. versions are the table versions to
+// use; nil for the newest.
 func (s *selection) askNearMisses(ctx context.Context, cells []int, versions []string, ask nearMissAsk, of func(k int, q schedule.Query) schedule.Query) []*schedule.Proposal {
 	request := s.planned()
 	placement := placementBytes(request, s.rules, s.moving())
@@ -189,7 +189,7 @@ func (s *selection) askNearMisses(ctx context.Context, cells []int, versions []s
 		var spared []int
 		for i, got := range answers {
 			if got.Err != nil {
-				continue // the answer says less
+				continue // the answer lacks this cell
 			}
 			p, err := wire.DecodeProposal(got.Proposal)
 			if err != nil {
@@ -211,7 +211,8 @@ func (s *selection) askNearMisses(ctx context.Context, cells []int, versions []s
 	return out
 }
 
-// cellMisses are the near misses of a cell and how many hosts it looked at; nil when it did not look what they lack.
+// cellMisses are the near misses of a cell, nil if it did not look for any, and the number of hosts that it looked
+// at.
 type cellMisses struct {
 	cell  string
 	hosts int
@@ -222,11 +223,11 @@ type cellMisses struct {
 type whyNot struct {
 	conditions []*cellgatev1.Condition
 	nearest    []*cellgatev1.NearMiss
-	// found are changes of the request for one instance, and changes those of the whole request.
+	// found are changes of the request for one instance, changes those for the whole request.
 	found          []schedule.Change
 	changes        []*cellgatev1.RequestChange
 	operatorChange string
-	// unexamined are cells whose hosts are left out.
+	// unexamined are cells that did not look at what their hosts lack.
 	unexamined []string
 }
 
@@ -272,7 +273,7 @@ func joinMisses(cells []cellMisses) whyNot {
 	return w
 }
 
-// withoutImplied leaves out that the whole tree does not pass where a part is named that does not.
+// withoutImplied leaves out the miss that the whole tree does not pass, if another miss names the part that does not.
 func withoutImplied(misses []*cellgatev1.Miss) []*cellgatev1.Miss {
 	ofTree := func(x *cellgatev1.Miss) bool { return x.GetFilter() == schedule.TreeFilter }
 	if !slices.ContainsFunc(misses, func(x *cellgatev1.Miss) bool { return ofTree(x) && x.GetDetail() != "" }) {
@@ -281,7 +282,7 @@ func withoutImplied(misses []*cellgatev1.Miss) []*cellgatev1.Miss {
 	return slices.DeleteFunc(misses, func(x *cellgatev1.Miss) bool { return ofTree(x) && x.GetDetail() == "" })
 }
 
-// addBounds joins the counts of bounds.
+// addBounds adds the counts of bounds to a condition.
 func addBounds(c *cellgatev1.Condition, more []*cellgatev1.BoundCount) {
 	for _, b := range more {
 		at := slices.IndexFunc(c.GetBounds(), func(have *cellgatev1.BoundCount) bool { return have.GetBound() == b.GetBound() })
@@ -300,9 +301,9 @@ func addBounds(c *cellgatev1.Condition, more []*cellgatev1.BoundCount) {
 	slices.SortStableFunc(c.GetBounds(), func(a, b *cellgatev1.BoundCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 }
 
-// addTo adds what hosts lack to a refusal.
+// addTo adds conditions, near misses and changes to a refusal.
 func (w whyNot) addTo(d *cellgatev1.NoValidHost) {
-	// Stable: those of as many hosts stay in filter order.
+	// Stable: conditions of equally many hosts stay in filter order.
 	slices.SortStableFunc(w.conditions, func(a, b *cellgatev1.Condition) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 	near := slices.DeleteFunc(w.nearest, func(x *cellgatev1.NearMiss) bool { return len(x.GetMisses()) > maxMisses })
 	d.Conditions, d.Nearest = w.conditions[:min(len(w.conditions), refusedConditions)], near[:min(len(near), refusedNearest)]

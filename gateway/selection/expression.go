@@ -12,8 +12,8 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// expressionsAsked are where the expressions of a request come from: its own fields, and
-// keys of the configuration.
+// expressionsAsked gives the sources of a request's expressions: its own fields, and keys of
+// the configuration.
 func (s *selection) expressionsAsked() []string {
 	fields := s.expressionFields
 	if s.rules.Expression != nil {
@@ -25,9 +25,9 @@ func (s *selection) expressionsAsked() []string {
 	return fields
 }
 
-// setExpressions compiles the expressions of a request, which its form or its hints have;
-// path is the form's. The hints are taken out of the request. On a rebuild they are
-// ignored: the instance stays where it is.
+// setExpressions compiles the expressions in a request's form or hints; path is the form's.
+// It removes the hints from the request. A rebuild ignores expressions: the instance stays
+// where it is.
 func (s *selection) setExpressions(r *schedule.Request, path string) error {
 	spec := s.req.GetRequestSpec()
 	text, field, err := s.expressionOf(r, spec.GetFilterExpression(), path, "filter_expression", nova.ExpressionHint)
@@ -60,7 +60,7 @@ func (s *selection) setExpressions(r *schedule.Request, path string) error {
 	return nil
 }
 
-// compiled is the error of a text that could not be compiled.
+// compiled gives the error of a text that could not be compiled; nil if err is nil.
 func compiled(field string, err error) error {
 	var problem *expression.Problem
 	switch {
@@ -72,7 +72,7 @@ func compiled(field string, err error) error {
 	return nil
 }
 
-// expressionOf gives the text of an expression and the field that has it; "" for none.
+// expressionOf gives the text of an expression, from the form or a hint, and the field that has it; "" for none.
 func (s *selection) expressionOf(r *schedule.Request, text, path, name, hinting string) (_, field string, err error) {
 	field = path + "." + name
 	if n := r.Nova; n != nil {
@@ -106,7 +106,7 @@ func (s *selection) expressionOf(r *schedule.Request, text, path, name, hinting 
 	return text, field, nil
 }
 
-// weighsBy gives the rules with the weigher of the request's expression.
+// weighsBy adds the weigher of the request's expression to the rules.
 func (s *selection) weighsBy(rules *schedule.Rules) *schedule.Rules {
 	if s.request.Weigh == nil {
 		return rules
@@ -120,8 +120,8 @@ func (s *selection) weighsBy(rules *schedule.Rules) *schedule.Rules {
 	return &out
 }
 
-// ownField names what a cell says of the expressions by the fields that the caller set, and
-// the keys that the configuration has.
+// ownField rewrites a cell's error about expressions, so that it names the caller's fields
+// and the configuration keys that the expressions came from.
 func (s *selection) ownField(err error) error {
 	var e *fault.Error
 	asked := s.expressionsAsked()

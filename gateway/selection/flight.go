@@ -8,12 +8,12 @@ import (
 	"cellgate/internal/fault"
 )
 
-// flights lets equal requests run one after the other: two calls with one
-// request_id and one fingerprint that run at once would each find no claim and
-// each make one, in different cells. The second one waits and then finds the
-// claims of the first (selection.takeOver).
+// flights makes equal requests run one after the other. Two concurrent calls with one
+// request_id and one fingerprint would each find no claim, and each make one, in different
+// cells. So the second one waits, and then finds the claims of the first
+// (selection.takeOver).
 //
-// It holds for the calls of one gateway; over gateways see docs/adr/0005.
+// It only serves the calls of one gateway; for several gateways see docs/adr/0005.
 type flights struct {
 	mu      sync.Mutex
 	running map[flight]*turn
@@ -22,16 +22,16 @@ type flights struct {
 // flight names a request that may be sent again.
 type flight struct{ requestID, fingerprint string }
 
-// turn is held by the call that runs; calls counts it and those that wait.
+// turn is held by the running call; calls counts that call and those that wait.
 type turn struct {
-	held  chan struct{} // of one
+	held  chan struct{} // capacity one
 	calls int
 }
 
 func newFlights() *flights { return &flights{running: map[flight]*turn{}} }
 
-// enter waits until no equal call runs, or ctx ends. Without an error leave must
-// be called once.
+// enter waits until no equal call runs, or ctx ends. If there is no error, leave must be
+// called once.
 func (f *flights) enter(ctx context.Context, key flight) (leave func(), err error) {
 	f.mu.Lock()
 	t := f.running[key]
@@ -53,7 +53,7 @@ func (f *flights) enter(ctx context.Context, key flight) (leave func(), err erro
 	}
 }
 
-// drop counts a call out; the last one takes the turn with it.
+// drop removes a call; the last call deletes the turn.
 func (f *flights) drop(key flight, t *turn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,8 +62,8 @@ func (f *flights) drop(key flight, t *turn) {
 	}
 }
 
-// takeTurn waits for the calls of this very request that came before. A request
-// without an id, or without claims, has none to wait for.
+// takeTurn waits for earlier calls of the same request. A request without an id, or one that
+// claims nothing, does not wait.
 func (s *selection) takeTurn(ctx context.Context) (leave func(), err error) {
 	id := s.req.GetRequestId()
 	if id == "" || !s.claims() {

@@ -8,7 +8,7 @@ import (
 	"cellgate/schedule"
 )
 
-// Form is what a kind of instance asks for, as the core has it.
+// Form is what a kind of instance asks for, translated for package schedule.
 type Form struct {
 	Request *schedule.Request
 	Rules   *schedule.Rules
@@ -16,7 +16,7 @@ type Form struct {
 	Ignored []string
 }
 
-// Translate reads the form of a request. Errors name fields of it.
+// Translate translates the form of a request. Errors name its fields.
 func (svc *Service) Translate(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*Form, error) {
 	s, err := svc.newSelection(ctx, req)
 	if err != nil {
@@ -28,15 +28,16 @@ func (svc *Service) Translate(ctx context.Context, req *cellgatev1.SelectDestina
 // Placement serializes the form for cells.
 func (f *Form) Placement() []byte { return placementBytes(f.Request, f.Rules, f.Request.Moving) }
 
-// RejectCounts are rejects as answers have them.
+// RejectCounts converts rejects to the form of answers.
 func RejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount { return rejectCounts(rejects) }
 
-// AddReject counts a reject, with those of the same filter and detail.
+// AddReject adds a reject to counts, to the count of the same filter and detail if there is one.
 func AddReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*cellgatev1.RejectCount {
 	return addReject(counts, r)
 }
 
-// Refusal is the answer of a selection that finds no host in a cell, from the cell's last proposal: typed, and as text.
+// Refusal gives the answer of a selection that finds no host in a cell, from the cell's last proposal: as a message
+// and as text.
 func Refusal(cell string, p *schedule.Proposal) (*cellgatev1.NoValidHost, string) {
 	r := reportOf(p)
 	r.Cell = cell

@@ -8,7 +8,7 @@ import (
 	"cellgate/schedule"
 )
 
-// guestOf encodes what a claim of an allocation keeps of its instance for later requests; nil for nothing.
+// guestOf encodes what a claim with an allocation keeps of its instance for later requests; nil for nothing.
 func guestOf(r *schedule.Request, rules *schedule.Rules, of *schedule.Allocation) *cellv1.Guest {
 	n := r.Nova
 	if n == nil {
@@ -21,7 +21,7 @@ func guestOf(r *schedule.Request, rules *schedule.Rules, of *schedule.Allocation
 	}
 	if n.NUMA != nil || len(n.PCI) > 0 {
 		g.Numa, g.PciRequests, g.Networks = wire.NUMAOf(n.NUMA), wire.PCIOf(n.On(of.Mappings).PCI), wire.NetworksOf(n.Networks)
-		// A forced host is not judged, as in Nova.
+		// The filters are not run on a forced host, as in Nova.
 		g.JudgeNuma = n.NUMA != nil && !r.Forced() && slices.Contains(rules.Filters, schedule.NUMAFilter)
 		g.JudgePci = len(n.PCI) > 0 && !r.Forced() && slices.Contains(rules.Filters, schedule.PCIFilter)
 	}

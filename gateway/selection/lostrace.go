@@ -13,23 +13,20 @@ import (
 )
 
 const (
-	// maxSpread is among how many of the best hosts a request chooses at most,
-	// to get out of others' way.
+	// maxSpread bounds how many of the best hosts a request picks among after conflicts.
 	maxSpread = 32
-	// pauseStep is how much the longest pause grows with each lost race, up to
-	// maxPause.
+	// pauseStep is how much the longest pause grows with each lost race, up to maxPause.
 	pauseStep = 2 * time.Millisecond
 	maxPause  = 50 * time.Millisecond
-	// maxRestarts is how often a request that was narrowed to a pinned host is
-	// planned again without, and bounds the pauses of all that start over.
+	// maxRestarts bounds how often a request that was narrowed to a pinned host is planned
+	// again without the pin. It also bounds the pause of every restart.
 	maxRestarts = 8
 )
 
-// spread is among how many of the best hosts each pick is chosen: one, as Nova
-// does, until a race is lost; then 2, 4, 8 and so on. Everybody who lost the
-// same race sees the same next best host, so without it one request wins a round
-// and all the others meet again. While requests of the shape lose races, it is more
-// from the start (contention.go).
+// spread is how many of the best hosts each pick is chosen among. It is one, as in Nova,
+// until a race is lost; then 2, 4, 8 and so on. All losers of a race see the same next best
+// host, so without spread one request wins a round and the others meet again. While requests
+// of the shape lose races, it is more than one from the start (contention.go).
 func (s *selection) spread() int {
 	if hardAffinity(s.request) || !s.claims() {
 		return 1
@@ -41,7 +38,7 @@ func (s *selection) spread() int {
 	return max(own, s.width)
 }
 
-// widen takes the width of the request's shape, for the plan that is made now.
+// widen sets the width of the request's shape for the coming plan.
 func (s *selection) widen(key shape) {
 	s.shape, s.width = key, 1
 	if !s.svc.cfg.KeepOrder {
@@ -49,19 +46,19 @@ func (s *selection) widen(key shape) {
 	}
 }
 
-// recordContention tells what became of claims: those made, and those whose host another request
-// was given first.
+// recordContention records how many claims were made, and how many were refused because another
+// request's came first.
 func (s *selection) recordContention(placed, refused int) {
 	s.svc.shapes.recordClaims(s.shape, s.svc.now(), placed, refused)
 	s.svc.tel.Raced(placed, refused)
 }
 
-// planAlternates is how many alternates the merge is to find.
+// planAlternates is how many alternates the merge must find.
 func (s *selection) planAlternates() int { return max(s.alternates, s.spread()-1) }
 
-// spreadPicks replaces each pick by one of the first n of its cell's list, chosen by
-// the request's seed, and leaves the alternates that the caller asked for. A host
-// is not chosen twice.
+// spreadPicks replaces each pick by one of the first n of its cell's list, chosen by the
+// request's seed. It keeps as many alternates as the caller asked for. No host is chosen
+// twice.
 func (s *selection) spreadPicks(m *merged) {
 	n := s.spread()
 	random := rand.New(rand.NewPCG(s.seed, uint64(s.losses)))
@@ -83,7 +80,7 @@ func (s *selection) spreadPicks(m *merged) {
 		}
 		p.Alternates = list
 	}
-	// Only now is it known what every instance got: no alternate is a pick.
+	// Only now are all picks known: no alternate may be a pick.
 	for i := range m.result.Picks {
 		p := &m.result.Picks[i]
 		free := slices.DeleteFunc(slices.Clone(p.Alternates), func(c schedule.Candidate) bool { return taken[c.Host] && n > 1 })
@@ -91,17 +88,18 @@ func (s *selection) spreadPicks(m *merged) {
 	}
 }
 
-// backOff waits a little after a lost race, longer the more were lost.
+// backOff waits after a lost race, on average longer the more races were lost.
 func (s *selection) backOff(ctx context.Context) error {
 	return cellclient.Pause(ctx, rand.N(min(time.Duration(s.losses)*pauseStep, maxPause)))
 }
 
-// startOver gives back what this call claimed, when it found no host for the
-// rest: of several requests that hold a part each and wait for the other's, one
-// then gets all. Hosts passed for everything before it claimed that part, so it
-// may go on until the deadline. A request that holds nothing but was narrowed to
-// the host that another one pinned is planned again some times: the other may
-// lose its race there and let go. It reports false when neither is so.
+// startOver releases what this call claimed if it found no host for the rest: of several
+// requests that each hold a part and wait for the other's, one then gets all. Hosts passed
+// for all instances before the call claimed that part, so it may go on until the deadline.
+//
+// A request without claims that was narrowed to the host of another request's pin is planned
+// again up to maxRestarts times: the other request may lose its race there and release the
+// pin. If neither holds, startOver reports false.
 func (s *selection) startOver(ctx context.Context) (bool, error) {
 	own := false
 	for _, p := range s.places {
@@ -122,7 +120,7 @@ func (s *selection) startOver(ctx context.Context) (bool, error) {
 	if len(s.pending()) == len(s.places) {
 		s.decision = ""
 	}
-	// What is found of it after all is kept by another attempt than gave it back.
+	// A claim that was released, and is found nevertheless, is kept by another attempt than the one that released it.
 	s.attemptID = ""
 	s.restarts++
 	s.svc.tel.Restarted()
@@ -130,16 +128,16 @@ func (s *selection) startOver(ctx context.Context) (bool, error) {
 	return true, cellclient.Pause(ctx, rand.N(time.Duration(min(s.restarts, maxRestarts))*maxPause))
 }
 
-// outOfTime reports whether what is left of the request's time is too little for
-// another attempt that takes as long as the last one did: a step may take half
-// of the time left (share), and a cell that is cut off by that is not at fault.
+// outOfTime reports whether the request has too little time for another attempt as long as
+// the last one. A step may take half of the remaining time (StepBudget), and a cell that this
+// cuts off is not at fault.
 func (s *selection) outOfTime(ctx context.Context, last time.Duration) bool {
 	until, ok := ctx.Deadline()
 	return ok && s.losses > 0 && time.Until(until) < 4*last
 }
 
-// contended says that hosts pass but the time was over before one could be
-// claimed; nil when no race was lost.
+// contended gives the error that hosts pass, but none could be claimed in time; nil if no
+// race was lost.
 func (s *selection) contended() error {
 	if s.losses == 0 {
 		return nil

@@ -17,29 +17,28 @@ import (
 	"cellgate/schedule"
 )
 
-// merged is what one merge decided.
+// merged is the result of one merge.
 type merged struct {
-	// cells are the indices of the cells that took part, by the plan's.
+	// cells has, by the plan's index, the index in Cells of each cell that took part.
 	cells []int
-	// existing are the consumers' live claims, if there are others than the source of
-	// the move. The merge stopped at them, and result is nil.
+	// existing are the consumers' live claims, if any beside the source of the move. If there
+	// are, the merge stopped and result is nil.
 	existing []existingClaim
 	result   *schedule.Result
-	// answers are the cells' first ones, by the plan's index; nil when lost.
+	// answers are the cells' first proposals, by the plan's index; nil for a lost cell.
 	answers []*schedule.Proposal
-	// versions are those of the cells' tables that were looked at, by the plan's index.
+	// versions are the versions of the tables that the cells used, by the plan's index.
 	versions []string
-	// truncated: some cell did not look at all its hosts. mayBeStale: some replica may not
-	// have the latest commits of the cell's other replicas.
+	// truncated: some cell did not look at all its hosts. mayBeStale: some replica may lack
+	// the latest commits of the cell's other replicas.
 	truncated, mayBeStale bool
 }
 
-// merge places the instances of the given indices over all cells that are
-// neither left out nor lost, in exactly the order one scheduler over all their
-// hosts would choose. All rounds of a merge see one version of each table; when
-// a cell no longer keeps it, the merge starts again, and the second time it goes
-// on with whatever version there is and counts as inexact. A cell that does not
-// answer is lost for the whole request.
+// merge places the instances of the given indices over all cells that are neither left out
+// nor lost, in exactly the order that one scheduler over all their hosts would choose. All
+// rounds of a merge see one version of each table. If a cell no longer keeps that version,
+// the merge starts again. The third attempt uses whatever version there is, and counts as
+// inexact. A cell that does not answer is lost for the whole request.
 func (s *selection) merge(ctx context.Context, pending []int) (*merged, error) {
 	for try := 1; ; try++ {
 		m, err := s.mergeOnce(ctx, pending, try < 3)
@@ -59,7 +58,7 @@ func (s *selection) merge(ctx context.Context, pending []int) (*merged, error) {
 	}
 }
 
-// noteInexact says why the answer's order may not be that of one scheduler: the first
+// noteInexact records why the answer's order may not be that of one scheduler; the first
 // reason stays.
 func (s *selection) noteInexact(why telemetry.Inexact) { s.inexact = cmp.Or(s.inexact, why) }
 
@@ -164,11 +163,12 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 	return m, nil
 }
 
-// round asks all cells of a round at once and gives their answers in the order
-// of asks, and how long that took: as long as the slowest, and its budget at
-// most. n counts the rounds of a merge from 1. The first asks every cell: when none answers
-// in time they are asked once more, for as long as a claim may take, since there is no
-// answer without them. A pause of the only cell fails no request then.
+// round asks all cells of a round at once. It gives their answers in the order of asks, and
+// the time until the slowest one. n counts the rounds of a merge from 1.
+//
+// The first round asks every cell. If none answers in time, it asks them all once more, for
+// as long as a claim may take, since there is no answer without them. So a pause of the only
+// cell does not fail requests.
 func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]cellclient.Answer, time.Duration) {
 	ctx, step := s.svc.tel.Stage(ctx, telemetry.StagePropose)
 	step.Span.Int(telemetry.AttrRound, n)
@@ -193,7 +193,7 @@ func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedu
 	return got, step.End(nil)
 }
 
-// ask asks one cell. An answer that the standing of the cell makes worthless is an error.
+// ask asks one cell. An answer that Standing does not accept is an error.
 func (s *selection) ask(ctx context.Context, cell int, budget time.Duration, q *cellv1.Query, order []*cellclient.Replica) (got cellclient.Answer) {
 	c := s.svc.cells.All[cell]
 	got.Proposal, got.By, got.Err = c.Propose(ctx, budget, q, order)
@@ -203,7 +203,7 @@ func (s *selection) ask(ctx context.Context, cell int, budget time.Duration, q *
 	return got
 }
 
-// fatalError gives the error that ends a merge, nil when only one cell is lost.
+// fatalError gives the error that ends a merge; nil if only one cell is lost.
 func fatalError(ctx context.Context, err error, pin bool) error {
 	kind := fault.KindOf(err)
 	switch {
@@ -215,7 +215,7 @@ func fatalError(ctx context.Context, err error, pin bool) error {
 	return nil
 }
 
-// askable lists the cells to ask: configured, not left out, not lost.
+// askable lists the cells that are neither left out nor lost.
 func (s *selection) askable() []int {
 	var cells []int
 	for i := range s.svc.cells.All {
@@ -237,7 +237,7 @@ func (s *selection) markUnavailable(ctx context.Context, cell int, err error) {
 	}
 }
 
-// lostErrors are why cells did not answer, nil for those that did.
+// lostErrors gives the error of each lost cell, and nil for each other cell.
 func (s *selection) lostErrors() []error {
 	var out []error
 	for _, c := range s.cells {
@@ -246,7 +246,7 @@ func (s *selection) lostErrors() []error {
 	return out
 }
 
-// lostReasons says of each lost cell why, in the order of configuration.
+// lostReasons gives the name and reason of each lost cell, in the order of configuration.
 func (s *selection) lostReasons() []string {
 	var out []string
 	for i, c := range s.svc.cells.All {

@@ -10,8 +10,8 @@ import (
 	"cellgate/schedule"
 )
 
-// recordMetrics counts what a selection found, when it ends, and marks the request's span.
-// resp is nil when it failed.
+// recordMetrics counts the results of a selection when it ends, and sets the attributes of
+// its span. resp is nil if it failed.
 func (s *selection) recordMetrics(ctx context.Context, resp *cellgatev1.SelectDestinationsResponse) {
 	for i, c := range s.cells {
 		r := c.report

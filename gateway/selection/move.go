@@ -11,8 +11,7 @@ import (
 	"cellgate/schedule"
 )
 
-// hasForeignClaims reports whether cells named a claim that the request does not know of
-// yet: any but the source of a move.
+// hasForeignClaims reports whether cells named a claim other than the known source of a move.
 func (s *selection) hasForeignClaims(claims []existingClaim) bool {
 	return slices.ContainsFunc(claims, func(h existingClaim) bool { return !s.isSource(h) })
 }
@@ -21,14 +20,14 @@ func (s *selection) isSource(h existingClaim) bool {
 	return s.source != nil && h.claim.GetClaimId() == s.source.claim.GetClaimId()
 }
 
-// takeSource takes the claim that a move leaves out of the claims its instance
-// holds, and gives this request's own ones, which are to be kept. The instance's
-// claim by any other request is the source; there is no source when its holder is
-// another consumer by now (Nova's migrations), or, of an evacuation, its cell does
+// takeSource separates the source of a move from the claims that its instance holds, and
+// returns the claims that this request made before, which are to be kept. The instance's
+// claim by any other request is the source. There is no source if the claim now belongs to
+// another consumer (Nova's migrations). Nor is there one for an evacuation whose cell does
 // not answer: then no host of that cell can be chosen either.
 //
-// What cannot be moved from is ALREADY_EXISTS: a claim that is itself a move under
-// way, and a second claim besides the source.
+// ALREADY_EXISTS is the error for a claim that is itself a pending move, and for a second
+// claim besides the source.
 func (s *selection) takeSource(existing []existingClaim) (own []existingClaim, err error) {
 	var others []existingClaim
 	for _, h := range existing {
@@ -41,7 +40,7 @@ func (s *selection) takeSource(existing []existingClaim) (own []existingClaim, e
 	if len(own) > 0 {
 		return own, nil
 	}
-	// One that was known, in a cell that was not asked again, is still there.
+	// A known source in a cell that is not asked again is still there.
 	if s.source != nil && !slices.ContainsFunc(others, s.isSource) && !slices.Contains(s.askable(), s.source.cell) {
 		others = append(others, *s.source)
 	}
@@ -59,11 +58,10 @@ func (s *selection) takeSource(existing []existingClaim) (own []existingClaim, e
 	return nil, nil
 }
 
-// sourceVisible refuses to move an instance that shows no claim while a cell that
-// may hold it has not answered: the claim would stand beside the new one for ever.
-// Where the request names the instance's cell as Nova's conductor does, in
-// requested_destination, only that cell must answer. An evacuation goes on: its
-// cell may be dead.
+// sourceVisible refuses to move an instance without a known claim while a cell that may hold
+// it has not answered: that claim would stay beside the new one. If the request names the
+// instance's cell in requested_destination, as Nova's conductor does, only that cell must
+// answer. An evacuation goes on, since its cell may be dead.
 func (s *selection) sourceVisible() error {
 	if !s.moves() || s.source != nil || s.operation == cellgatev1.Operation_EVACUATE {
 		return nil
@@ -85,7 +83,7 @@ func (s *selection) sourceVisible() error {
 		s.instances[0], strings.Join(missing, ", ")).With("cells", strings.Join(missing, ","))
 }
 
-// leave makes a host no choice of the request.
+// leave excludes a host from the request.
 func (s *selection) leave(host string) {
 	without := func(r *schedule.Request) *schedule.Request {
 		out := *r
@@ -103,8 +101,8 @@ func (s *selection) leave(host string) {
 	s.request = without(s.request)
 }
 
-// inTheWay is the error of a claim that the request may neither keep nor move. Whoever knows of
-// what made the claim can tell by its request id whether that still goes on.
+// inTheWay gives the error of a claim that the request may neither keep nor move. Its
+// claim_request_id lets the caller find out whether the request that made the claim still runs.
 func (s *selection) inTheWay(h existingClaim) error {
 	c := s.svc.cells.All[h.cell].Name()
 	return fault.New(fault.AlreadyExists, "instance %s has a claim already: %s in cell %s",
@@ -113,7 +111,7 @@ func (s *selection) inTheWay(h existingClaim) error {
 		With("claim_state", h.claim.GetState().String()).With("claim_request_id", h.claim.GetRequestId())
 }
 
-// markMove writes into a new claim what it replaces.
+// markMove sets which claim a new claim replaces.
 func (s *selection) markMove(n *cellv1.NewClaim) {
 	if s.source != nil {
 		n.MovesClaimId, n.MovesCell = s.source.claim.GetClaimId(), s.svc.cells.All[s.source.cell].Name()

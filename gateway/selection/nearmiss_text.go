@@ -8,7 +8,8 @@ import (
 	"cellgate/schedule"
 )
 
-// requestChange says what to change of a request; zone is that of the host which passes then, empty where there are several.
+// requestChange says how to change a request. zone is the zone of the host that then passes; empty if there are
+// several.
 func requestChange(misses []*cellgatev1.Miss, zone string) string {
 	parts := make([]string, len(misses))
 	for i, x := range misses {
@@ -64,7 +65,7 @@ func missChange(x *cellgatev1.Miss, zone string) string {
 	return "leave out the scheduler hint that " + x.GetFilter() + " reads"
 }
 
-// asksTooMuch reports whether the request alone can do without a condition: no operator can help.
+// asksTooMuch reports whether only a change of the request removes a condition: no operator can help.
 func asksTooMuch(x *cellgatev1.Miss) bool {
 	if x.GetAsked() > 0 {
 		return x.GetMostWhenEmpty() < x.GetAsked()
@@ -72,7 +73,7 @@ func asksTooMuch(x *cellgatev1.Miss) bool {
 	return x.GetChangeable()
 }
 
-// operatorChange says what operators could do, so that the host of a near miss passes.
+// operatorChange says how operators could make the host of a near miss pass.
 func operatorChange(m *cellgatev1.NearMiss) string {
 	var does, lacks []string
 	for _, x := range m.GetMisses() {
@@ -95,7 +96,7 @@ func operatorChange(m *cellgatev1.NearMiss) string {
 	return fmt.Sprintf("host %s of %s: %s", m.GetServiceHost(), m.GetCell(), strings.Join(does, ", "))
 }
 
-// rejectText is a filter with the detail of its rejection.
+// rejectText gives a filter with the detail of its rejection.
 func rejectText(filter, detail string) string {
 	if detail == "" {
 		return filter

@@ -13,9 +13,10 @@ import (
 	"cellgate/schedule"
 )
 
-// noHost says why an instance found no host, with the counts. With every cell searched that is
-// NO_VALID_HOST; a cell that did not answer might have had a host, so then it is CELL_UNAVAILABLE, or OVERLOADED, without
-// counts, when one had too much to do. When no cell answered there are no counts either. patient waits for cells that have no time to look what hosts lack.
+// noHost gives the error of an instance that found no host, with counts. If every cell was searched, it is
+// NO_VALID_HOST. If a cell did not answer, it is CELL_UNAVAILABLE, since that cell might have a host; or OVERLOADED,
+// without counts, if such a cell is overloaded. If no cell answered, there are no counts either. If patient is set,
+// it asks cells again that had no time to look for near misses.
 func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patient bool) error {
 	index := pending[m.result.Failed]
 	which := ""
@@ -31,7 +32,7 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 	if len(lost) > 0 && !slices.ContainsFunc(s.cells, func(c cellState) bool { return c.answered }) {
 		return fault.New(fault.CellUnavailable, "no cell that the request may use answered%s: %s", which, strings.Join(lost, "; ")).With("cells", s.lostNames())
 	}
-	// What the failed instance saw, not what the first one did.
+	// The reports must be of the failed instance, not of the first one.
 	for i := range s.cells {
 		s.cells[i].report = nil
 	}
@@ -74,12 +75,12 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 	return e
 }
 
-// sortRejects has those of the most hosts first.
+// sortRejects sorts by number of hosts, the most first.
 func sortRejects(d *cellgatev1.NoValidHost) {
 	slices.SortStableFunc(d.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 }
 
-// lostNames are the names of the lost cells, separated by commas.
+// lostNames gives the names of the lost cells, separated by commas.
 func (s *selection) lostNames() string {
 	var names []string
 	for i, c := range s.svc.cells.All {
@@ -90,7 +91,7 @@ func (s *selection) lostNames() string {
 	return strings.Join(names, ",")
 }
 
-// addReject counts a reject; with those of the same filter and detail.
+// addReject adds a reject to counts, to the count of the same filter and detail if there is one.
 func addReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*cellgatev1.RejectCount {
 	i := slices.IndexFunc(counts, func(have *cellgatev1.RejectCount) bool {
 		return have.GetFilter() == r.GetFilter() && have.GetDetail() == r.GetDetail()
@@ -106,8 +107,8 @@ func addReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*c
 	return counts
 }
 
-// noHostMessage: "No valid host was found. 0 of 3,000 hosts: 1,640 lack trait X, 148 are disabled; cell3 skipped: disabled
-// by …". For operators.
+// noHostMessage gives the text for operators: "No valid host was found. 0 of 3,000 hosts: 1,640 lack trait X, 148 are
+// disabled; cell3 skipped: disabled by …".
 func noHostMessage(d *cellgatev1.NoValidHost, which string) string {
 	message := fmt.Sprintf("No valid host was found. 0 of %s hosts%s", thousands(d.GetHosts()), which)
 	if text := RejectsText(d.GetRejects()); text != "" {
@@ -128,7 +129,8 @@ func noHostMessage(d *cellgatev1.NoValidHost, which string) string {
 	return message
 }
 
-// boundText says which bound of inventories other than what is free keeps an amount from hosts; "" for what is free.
+// boundText says which bound of inventories rejects an amount: max_unit, min_unit or step_size; "" if too little is
+// free.
 func boundText(class string, b *cellgatev1.BoundCount) string {
 	of := func(extreme string) string {
 		if b.GetHosts() == 1 {

@@ -6,8 +6,8 @@ import (
 	"cellgate/schedule"
 )
 
-// setOperation reads what the request is for. rebuild: Nova's hint says that it
-// is a rebuild, which is how Nova's conductor asks for one.
+// setOperation sets the request's operation. rebuild is set if Nova's hint says that it is a
+// rebuild, which is how Nova's conductor asks for one.
 func (s *selection) setOperation(rebuild bool) error {
 	s.operation = s.req.GetOperation()
 	switch {
@@ -24,8 +24,8 @@ func (s *selection) setOperation(rebuild bool) error {
 	return nil
 }
 
-// moves reports whether the instance exists and goes to a host where it is
-// claimed besides what it holds already.
+// moves reports whether the instance exists and gets a claim on another host beside the claim
+// that it holds.
 func (s *selection) moves() bool {
 	switch s.operation {
 	case cellgatev1.Operation_MOVE, cellgatev1.Operation_EVACUATE, cellgatev1.Operation_LIVE_MIGRATE:
@@ -34,7 +34,7 @@ func (s *selection) moves() bool {
 	return false
 }
 
-// leavesHost reports whether the host that the instance is on is no choice.
+// leavesHost reports whether the instance's present host is excluded.
 func (s *selection) leavesHost() bool {
 	return s.operation == cellgatev1.Operation_EVACUATE || s.operation == cellgatev1.Operation_LIVE_MIGRATE
 }
@@ -42,8 +42,8 @@ func (s *selection) leavesHost() bool {
 // rebuilds reports whether the instance stays where it is.
 func (s *selection) rebuilds() bool { return s.operation == cellgatev1.Operation_REBUILD }
 
-// moving is the instance that is being moved, where that bears on the choice of
-// host: in a server group. Zero otherwise, so that moves of one shape are alike.
+// moving gives the instance that is being moved if that affects the choice of hosts, which it
+// does in a server group. It is zero otherwise, so that equal moves have equal shapes.
 func (s *selection) moving() schedule.ID {
 	if !s.moves() || s.request.Group == nil {
 		return schedule.ID{}
@@ -51,9 +51,9 @@ func (s *selection) moving() schedule.ID {
 	return s.instances[0]
 }
 
-// claims reports whether what is chosen is claimed.
+// claims reports whether the request claims its picks.
 func (s *selection) claims() bool { return !s.dryRun && !s.rebuilds() }
 
-// asksForClaims reports whether the claims that the instances hold matter: to
-// keep them or to be refused, or to move away from them.
+// asksForClaims reports whether the instances' existing claims matter: to keep them, to
+// refuse the request, or to move away from them.
 func (s *selection) asksForClaims() bool { return s.claims() || s.moves() }

@@ -13,17 +13,17 @@ import (
 	"cellgate/schedule"
 )
 
-// hardAffinity reports whether all members of the request's group must be on one
-// host. Named hosts are not filtered, as in Nova.
+// hardAffinity reports whether all members of the request's group must be on one host. It
+// does not apply to forced hosts, as in Nova.
 func hardAffinity(r *schedule.Request) bool {
 	return r.Group != nil && r.Group.Policy == schedule.Affinity && !r.Forced()
 }
 
-// pinGroup pins the group to the host that all orders name, a hold for each
-// claim, before anything is claimed: of two requests that place the first
-// members of a group at once, in whatever cells, the arbiter lets one choose. It
-// reports false when the group is pinned to another host: the request is then
-// narrowed to that host and has to be planned again.
+// pinGroup pins the group to the host that all orders name, with one hold for each claim,
+// before anything is claimed. Of two requests that place the first members of a group at
+// once, in whatever cells, the arbiter lets only one choose. If the group is pinned to
+// another host, pinGroup reports false: the request is narrowed to that host and must be
+// planned again.
 func (s *selection) pinGroup(ctx context.Context, orders []claimOrder) (bool, error) {
 	group := s.request.Group.UUID.String()
 	arbiter := s.svc.claims.Arbiter(group)
@@ -70,18 +70,18 @@ func (s *selection) pinGroup(ctx context.Context, orders []claimOrder) (bool, er
 	return true, nil
 }
 
-// unpinLater takes claims' holds of the group's pin away, in the background: a
-// hold that stays ends by itself.
+// unpinLater removes the claims' holds of the group's pin, in the background. A hold that
+// remains ends by itself.
 func (s *selection) unpinLater(ctx context.Context, holders []string) {
 	if len(holders) == 0 {
 		return
 	}
-	// The task outlives the request, which s belongs to.
+	// The task outlives the request, so it must not use s.
 	svc, group := s.svc, s.request.Group.UUID.String()
 	svc.cells.Background(ctx, func(ctx context.Context) { svc.claims.Unpin(ctx, group, holders) })
 }
 
-// pinnedGroup gives the group that the request pins; "" when it pins none.
+// pinnedGroup gives the uuid of the group that the request pins; "" if it pins none.
 func (s *selection) pinnedGroup() string {
 	if !hardAffinity(s.request) {
 		return ""

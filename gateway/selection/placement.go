@@ -7,16 +7,16 @@ import (
 	"cellgate/schedule"
 )
 
-// placementBytes serializes a request of the move of an instance, and its rules. A zero
-// moving: no instance is moved, or which one bears on no host.
+// placementBytes serializes a request and its rules. moving is the instance that is moved;
+// zero if none is, or if that does not affect the choice of hosts.
 func placementBytes(r *schedule.Request, rules *schedule.Rules, moving schedule.ID) []byte {
 	asked := *r
 	asked.Moving = moving
 	return wire.EncodePlacement(&asked, withRequestFilters(r, rules))
 }
 
-// withRequestFilters names the filters that follow from the request and not from the
-// configuration: a rule runs the filters that it names.
+// withRequestFilters adds the filters that follow from the request instead of the
+// configuration: cells run only the filters that the rules name.
 func withRequestFilters(r *schedule.Request, rules *schedule.Rules) *schedule.Rules {
 	var names []string
 	if r.Tree != nil && len(r.Tree.Groups) > 0 {

@@ -11,10 +11,10 @@ import (
 	"cellgate/schedule"
 )
 
-// toRebuild makes the request of a rebuild one for the instance's own host: the one that the
-// request names, else the one that its claim is on. Only the filters run that Nova
-// runs on a rebuild. Resources, traits, aggregates
-// and the group are not looked at: in Nova, Placement is not asked.
+// toRebuild turns a rebuild into a request for the instance's own host: the host that the
+// request names, else its claim's. Only the filters run that Nova runs on a rebuild.
+// Resources, traits, aggregates and the group are not checked, since Nova does not ask
+// Placement.
 func (s *selection) toRebuild(ctx context.Context) error {
 	if !s.rebuilds() {
 		return nil
@@ -40,8 +40,8 @@ func (s *selection) toRebuild(ctx context.Context) error {
 	return nil
 }
 
-// ownHost finds where the instance is: the host of the claim that stands. The
-// claim of a move under way is not where it is.
+// ownHost finds the instance's host by its claims. A pending move does not count, since the
+// instance is still at its source.
 func (s *selection) ownHost(ctx context.Context) (*schedule.Destination, error) {
 	bounded, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.svc.cfg.ProposeBudget))
 	defer cancel()

@@ -10,10 +10,10 @@ import (
 	"cellgate/schedule"
 )
 
-// maxReasons is how many reasons a text has; the typed detail has all.
+// maxReasons bounds the reasons in a text; the typed detail has all.
 const maxReasons = 10
 
-// RejectsText says why hosts did not pass, those of the most hosts first: "1,640 lack trait X, 148 are disabled".
+// RejectsText says why hosts did not pass, ordered by number of hosts: "1,640 lack trait X, 148 are disabled".
 func RejectsText(rejects []*cellgatev1.RejectCount) string {
 	sorted := slices.Clone(rejects)
 	slices.SortStableFunc(sorted, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
@@ -32,13 +32,13 @@ func RejectsText(rejects []*cellgatev1.RejectCount) string {
 	return strings.Join(parts, ", ")
 }
 
-// rejectClause is what hosts do or are that a filter rejected.
+// rejectClause gives the predicate of hosts that a filter rejected: "lack trait X".
 func rejectClause(filter, detail string, one bool) string {
 	lack, have, are, do := "lack", "have", "are", "do"
 	if one {
 		lack, have, are, do = "lacks", "has", "is", "does"
 	}
-	in := "" // which of a filter's reasons it is
+	in := "" // the filter's reason
 	if detail != "" {
 		in = " (" + detail + ")"
 	}
@@ -101,8 +101,8 @@ func thousands(n int32) string {
 	return text
 }
 
-// tenantMessage says why there is no host to those who may know nothing of hosts: without counts, names and what operators
-// did.
+// tenantMessage says why there is no host to readers who may know nothing of hosts: without counts, names, or actions
+// of operators.
 func tenantMessage(d *cellgatev1.NoValidHost) string {
 	var lack []string
 	add := func(what string) {

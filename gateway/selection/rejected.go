@@ -8,11 +8,11 @@ import (
 	"cellgate/schedule"
 )
 
-// verdictFilter stands in reject counts for hosts that rejected a claim, with the reason.
+// verdictFilter is the filter in the reject counts of hosts that rejected a claim; the detail is the reason.
 const verdictFilter = "HostVerdict"
 
-// rejectedBy notes that an order's host rejected it. The request keeps from that host
-// from then on: the host has less than its cell knew of, whatever the next plan shows.
+// rejectedBy records that an order's host rejected it. The request then avoids that host,
+// whatever the next plan shows: the host has less than its cell knows.
 func (s *selection) rejectedBy(o claimOrder, r *cellv1.Refusal) {
 	s.rejections = append(s.rejections, &cellgatev1.RejectedClaim{
 		InstanceUuid: s.instances[o.index].String(), Cell: s.svc.cells.All[o.cell].Name(),
@@ -21,14 +21,14 @@ func (s *selection) rejectedBy(o claimOrder, r *cellv1.Refusal) {
 	})
 }
 
-// planned is the request to plan: it ignores the hosts that rejected a claim of it.
+// planned gives the request to plan, which ignores the hosts that rejected a claim of it.
 func (s *selection) planned() *schedule.Request {
 	if len(s.rejections) == 0 {
 		return s.request
 	}
 	r := *s.request
 	for _, x := range s.rejections {
-		// It is a candidate's, which was read.
+		// The uuid is that of a candidate, so it is valid.
 		id, err := schedule.ParseID(x.GetHostUuid())
 		if err == nil && !slices.Contains(r.IgnoreUUIDs, id) {
 			r.IgnoreUUIDs = append(r.IgnoreUUIDs, id)
@@ -38,7 +38,7 @@ func (s *selection) planned() *schedule.Request {
 }
 
 // blameHosts counts a cell's hosts that rejected a claim of the request apart from those that
-// the request's caller ignores.
+// the caller ignores.
 func (s *selection) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*cellgatev1.RejectCount {
 	seen := map[string]struct{}{}
 	for _, x := range s.rejections {
@@ -51,14 +51,14 @@ func (s *selection) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*ce
 	return counts
 }
 
-// notIgnored moves one host from the count of ignored hosts to that of filter and detail: the
-// gateway ignored it, not the request's caller.
+// notIgnored moves one host from the count of ignored hosts to that of filter and detail,
+// since the gateway ignored it, not the caller.
 func notIgnored(counts []*cellgatev1.RejectCount, filter, detail string) []*cellgatev1.RejectCount {
 	i := slices.IndexFunc(counts, func(r *cellgatev1.RejectCount) bool {
 		return r.GetFilter() == schedule.HostFilter && r.GetDetail() == "ignored"
 	})
 	if i < 0 {
-		return counts // another filter left it out before
+		return counts // an earlier filter left the host out
 	}
 	counts = addReject(counts, &cellgatev1.RejectCount{Filter: schedule.HostFilter, Detail: "ignored", Hosts: -1})
 	if counts[i].GetHosts() == 0 {

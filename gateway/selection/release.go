@@ -9,20 +9,20 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// doubt are claims that may or may not have been made in a cell, being released.
-// A release that the cell took is final: the claim, if it comes later, is
-// refused.
+// doubt are claims of unknown outcome in a cell, which are being released. A release that the
+// cell accepted is final: a claim that arrives later is refused.
 type doubt struct {
 	cell int
-	// released is closed once it is known what became of the release: gone are the
-	// claims that are not there and cannot come any more, err is why one may be.
+	// released is closed when the release ends. gone are then the claims that do not exist
+	// and cannot arrive any more; err is why a claim may still exist.
 	released chan struct{}
 	gone     []string
 	err      error
 }
 
-// doubt starts the release of a cell's claims whose outcome is unknown. unpin: their
-// holds of the group's pin end with them, not before, for a later call may keep one.
+// doubt starts the release of a cell's claims whose outcome is unknown. If unpin is set,
+// their holds of the group's pin end with them, and not before, since a later call may keep a
+// claim.
 func (s *selection) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef, unpin bool) *doubt {
 	d := &doubt{cell: cell, released: make(chan struct{})}
 	s.svc.cells.All[cell].Telemetry.Doubted(len(refs))
@@ -39,9 +39,9 @@ func (s *selection) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef
 	return d
 }
 
-// chance reports whether the request may go on in a cell that has other replicas
-// than the one that did not answer a claim: once the release was done by one of
-// them, so that the claim is not there and cannot come any more.
+// chance reports whether the request may go on in a cell of which one replica did not answer
+// a claim. It may after another replica did the release, so that the claim does not exist and
+// cannot arrive any more.
 func (s *selection) chance(ctx context.Context, d *doubt) bool {
 	if s.cells[d.cell].retriesAfterUnknown+1 >= len(s.svc.cells.All[d.cell].Replicas) {
 		return false
@@ -61,8 +61,8 @@ func (s *selection) chance(ctx context.Context, d *doubt) bool {
 	return true
 }
 
-// stillUnknown names the cells that may hold a claim of this request after all.
-// It waits for the releases as long as the request may last.
+// stillUnknown names the cells that may still hold a claim of this request. It waits for the
+// releases until ctx ends.
 func (s *selection) stillUnknown(ctx context.Context) []string {
 	unknown := map[int]bool{}
 	for _, d := range s.doubts {
@@ -84,12 +84,12 @@ func (s *selection) stillUnknown(ctx context.Context) []string {
 	return names
 }
 
-// undo gives back what the request claimed, but for what a later call of it has kept
-// meanwhile and what is confirmed. It outlives the request's context, which only
-// bounds how long the caller waits for it.
+// undo releases what the request claimed, except claims that are confirmed, or that a later
+// call of the request keeps. The release outlives the request's context, which only bounds
+// how long the caller waits for it.
 //
-// It fails when a cell did not take the release in time: what it holds then ends
-// with its lease.
+// It fails if a cell did not accept the release in time: its claims then end with their
+// leases.
 func (s *selection) undo(ctx context.Context) error {
 	refs := map[int][]*cellv1.ClaimRef{}
 	for i, p := range s.places {
@@ -103,7 +103,7 @@ func (s *selection) undo(ctx context.Context) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	// The task may outlive the request, which s belongs to.
+	// The task may outlive the request, so it must not use s.
 	svc, group := s.svc, s.pinnedGroup()
 	done := make(chan error, 1)
 	svc.cells.Background(ctx, func(ctx context.Context) {
@@ -113,7 +113,7 @@ func (s *selection) undo(ctx context.Context) error {
 		var gone []string
 		for cell, refs := range refs {
 			all.Go(func() {
-				// Logged there; the leases catch what is left.
+				// Release logs a failure; the claims then end with their leases.
 				released, err := svc.claims.Release(ctx, svc.cells.All[cell], refs)
 				lock.Lock()
 				defer lock.Unlock()

@@ -8,8 +8,8 @@ import (
 	"cellgate/schedule"
 )
 
-// report notes what the cells of a merge looked at. The first merge of a request
-// counts: what came after saw hosts that the request itself had taken from.
+// report records what the cells of a merge looked at. Only the first merge of a request
+// counts: later ones see hosts with the request's own claims.
 func (s *selection) report(m *merged) {
 	for k, cell := range m.cells {
 		if s.cells[cell].report == nil {
@@ -20,8 +20,7 @@ func (s *selection) report(m *merged) {
 	}
 }
 
-// before gives the proposal of a cell that was decided on before the first pick;
-// nil when the cell is lost.
+// before gives a cell's proposal from before the first pick; nil if the cell is lost.
 func (m *merged) before(k int) *schedule.Proposal {
 	if m.result != nil && m.result.First[k] != nil {
 		return m.result.First[k]
@@ -60,9 +59,9 @@ func rejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
 	return out
 }
 
-// cellReports gives the reports of the cells, in their order, but for those that
-// were neither asked nor left out, because the request ended before. partial: a cell
-// that was to be asked did not answer, or not for all of its hosts.
+// cellReports gives the reports of the cells, in their order, without cells that were neither
+// asked nor left out since the request ended before. partial is true if a cell that should be
+// asked did not answer.
 func (s *selection) cellReports() (reports []*cellgatev1.CellReport, partial bool) {
 	for i, c := range s.svc.cells.All {
 		r := &cellgatev1.CellReport{}

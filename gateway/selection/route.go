@@ -11,13 +11,12 @@ import (
 	"cellgate/schedule"
 )
 
-// route leaves cells out, and says why. A cell is left out only for what does not move with load: never on free amounts,
-// since summaries are late. A final reason stands even when nothing else can hold the request; the others are doubted
-// then. A cell that cannot be asked now is lost.
+// route leaves cells out, with a reason. A reason never depends on load or free amounts, since summaries are late. A
+// final reason stands. Cells left out for another reason are asked after all if no other cell can hold the request. A
+// cell that cannot be asked now is lost.
 //
-// With hard affinity every enabled cell is asked: where the group's members are
-// decides, even in a cell that could not hold the request. Members in a disabled
-// cell are seen only when the request names their hosts.
+// With hard affinity every enabled cell is asked: the group's members decide, even in a cell that could not hold the
+// request. Members in a disabled cell are seen only if the request names their hosts.
 func (s *selection) route(ctx context.Context) {
 	_, step := s.svc.tel.Stage(ctx, telemetry.StageRoute)
 	defer step.End(nil)
@@ -34,7 +33,7 @@ func (s *selection) route(ctx context.Context) {
 		case elsewhere(r.Destination, c):
 			at.skip, at.final = "another cell is the requested destination", true
 		default:
-			// One that does not answer may say what it could hold before it knows.
+			// A summary with a reason (its cell cannot serve) may not list all that the cell could hold.
 			if known := s.svc.cells.RoutingSummary(c); known != nil && known.GetTotals().GetReason() == "" {
 				at.skip = cannotHold(r, known, s.svc.rules.DefaultZone())
 			}
@@ -45,20 +44,19 @@ func (s *selection) route(ctx context.Context) {
 	}
 }
 
-// isDestination reports whether a request may go to one cell alone, and to this one: Nova
-// then asks it, disabled or not.
+// isDestination reports whether the request may only go to this cell. Nova then asks the cell
+// even if it is disabled.
 func isDestination(d *schedule.Destination, c *cellclient.Cell) bool {
 	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && d.Cell == c.UUID()
 }
 
-// elsewhere reports whether a request may go to one cell alone, and not to this one. The uuid of the requested cell is
-// known (resolveDestination), so a cell that never answered is another one.
+// elsewhere reports whether the request may only go to another cell. The uuid of the requested cell is known
+// (resolveDestination), so a cell that never answered is not the requested one.
 func elsewhere(d *schedule.Destination, c *cellclient.Cell) bool {
 	return d != nil && d.Cell != "" && !d.AllowCrossCellMove && d.Cell != c.UUID()
 }
 
-// cannotHold says why no host of a cell could pass, however empty; "" when one
-// might.
+// cannotHold says why no host of a cell could pass even if empty; "" if one might.
 func cannotHold(r *schedule.Request, s *cellclient.Summary, defaultZone string) string {
 	why := lacks(r, r.Resources, r.Required, s)
 	if why != "" && (r.Fallback == nil || lacks(r, r.Fallback.Resources, r.Fallback.Required, s) != "") {
@@ -95,7 +93,7 @@ func intersect(a, b []string) bool {
 	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
-// lacks says what no host of a cell has, however empty; "" for nothing.
+// lacks says what no host of a cell has even if empty; "" for nothing.
 func lacks(r *schedule.Request, resources []schedule.Amount, required []string, s *cellclient.Summary) string {
 	if why := tooSmall(resources, s, r.Tree != nil); why != "" {
 		return why
@@ -109,8 +107,8 @@ func lacks(r *schedule.Request, resources []schedule.Amount, required []string, 
 	return ""
 }
 
-// tooSmall says which amount no root provider has room for, nor any child, when those
-// count; of children only the classes are known.
+// tooSmall says which amount is too large for every root provider, and for every child if
+// children is set; "" for none. Of children only the classes are known.
 func tooSmall(resources []schedule.Amount, s *cellclient.Summary, children bool) string {
 	for _, a := range resources {
 		if children && slices.Contains(s.GetChildClasses(), a.Class) {

@@ -20,21 +20,21 @@ import (
 type selection struct {
 	svc *Service
 	asked
-	// request is what is planned: originalRequest, or that narrowed to the host of an affinity pin.
+	// request is the request to plan: originalRequest, or that narrowed to the host of an affinity pin.
 	request, originalRequest *schedule.Request
 	rules                    *schedule.Rules
-	// cells are in the order of configuration, places by instance: nil where it has no place yet.
+	// cells are in the order of configuration, places in that of the instances; a place is nil until the instance has
+	// one.
 	cells  []cellState
 	places []*place
-	// source is the claim that a move replaces; nil until it is found, and
-	// when there is none.
+	// source is the claim that a move replaces; nil until it is found, or if there is none.
 	source *existingClaim
-	// decision is the decision id: of the first pick that places something, or of a claim
-	// that an earlier call made.
+	// decision is the decision id: from the first pick that places an instance, or from a
+	// claim that an earlier call made.
 	decision string
-	// first is the merge that placed the first instance; nil before, and when an earlier call placed it.
+	// first is the merge that placed the first instance; nil before, and if an earlier call placed it.
 	first *merged
-	// inexact is why the answer says exact=false; empty when it is exact.
+	// inexact is why the answer has exact=false; empty if it is exact.
 	inexact telemetry.Inexact
 	// rejections are claims that their hosts rejected; plans leave these hosts out.
 	rejections []*cellgatev1.RejectedClaim
@@ -57,7 +57,7 @@ type selection struct {
 type asked struct {
 	req   *cellgatev1.SelectDestinationsRequest
 	began time.Time
-	// expressionFields are where the request has its expressions.
+	// expressionFields are the request's fields with expressions.
 	expressionFields []string
 	project, user    string
 	// operation is never OPERATION_UNSPECIFIED.
@@ -75,27 +75,27 @@ type asked struct {
 
 // cellState is what a request knows of a cell.
 type cellState struct {
-	// skip says why routing left the cell out, final whether that cannot change; lost why it did not answer.
+	// skip is why routing left the cell out, final whether that reason stands; lost is why the cell did not answer.
 	skip  string
 	final bool
 	lost  error
-	// gate is where the cell's gate is, by its answers; unspecified before.
+	// gate is the state of the cell's gate in its answers; unspecified before the first.
 	gate cellgatev1.Gate_State
-	// answered: it has answered something.
+	// answered: the cell has answered a call of this request.
 	answered bool
-	// nextReplica is the replica to ask next: the one that answered last has this version
-	// of the table, the one that refused a claim last has the newest rows.
+	// nextReplica is the replica to ask next. The last one that answered has this version of
+	// the table; the last one that refused a claim has the newest rows.
 	nextReplica *cellclient.Replica
 	// retriesAfterUnknown counts the retries in the cell after a claim of unknown outcome.
 	retriesAfterUnknown int
-	// report is what the answer tells of the cell; nil before a merge.
+	// report is the cell's report in the answer; nil before a merge.
 	report *cellgatev1.CellReport
 }
 
-// race is how others got in the request's way.
+// race counts the request's conflicts with other requests.
 type race struct {
-	// shape is the request's, and width among how many hosts its picks are chosen by
-	// what was seen of it; both of the last merge.
+	// shape is the request's shape, width how many of the best hosts its picks are chosen
+	// among; both of the last merge.
 	shape shape
 	width int
 	// losses counts the rounds in which some claim lost a race, restarts how often all claims
@@ -103,16 +103,16 @@ type race struct {
 	losses, restarts int
 }
 
-// place is where an instance went.
+// place is an instance's selected host and claim.
 type place struct {
 	cell   int
 	answer *cellgatev1.Destinations
 	// claim is nil in a dry run.
 	claim *cellgatev1.Claim
-	// fromEarlierCall: an earlier call of the same request made it, so this one does not
-	// release it.
+	// fromEarlierCall: an earlier call of the same request made the claim, so this call does
+	// not release it.
 	fromEarlierCall bool
-	// attempt is the id of the run that made it; empty with fromEarlierCall.
+	// attempt is the attempt id of the run that made the claim; empty with fromEarlierCall.
 	attempt string
 }
 
@@ -167,7 +167,7 @@ func (svc *Service) Select(ctx context.Context, req *cellgatev1.SelectDestinatio
 	return resp, s.record(ctx, resp, err)
 }
 
-// answer gives the answer, unless nobody waits for it any more.
+// answer gives the answer, or ctx's error if the caller no longer waits.
 func (s *selection) answer(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, error) {
 	_, step := s.svc.tel.Stage(ctx, telemetry.StageAnswer)
 	resp := s.respond()
@@ -179,16 +179,16 @@ func (s *selection) answer(ctx context.Context) (*cellgatev1.SelectDestinationsR
 	return resp, nil
 }
 
-// giveUp releases what was claimed, and gives the error to answer with.
+// giveUp releases the request's claims, and gives the error to answer with.
 func (s *selection) giveUp(ctx context.Context, err error) error {
-	// Logged there; what is left ends with its lease.
+	// Release logs a failure; what remains ends with its lease.
 	_ = s.undo(ctx)
 	s.recordMetrics(ctx, nil)
 	return s.explain(ctx, err)
 }
 
-// place finds a place for every instance, or fails with what was claimed so far
-// still in s.places.
+// place finds a place for every instance. If it fails, the claims made so far are still in
+// s.places.
 func (s *selection) place(ctx context.Context) error {
 	for {
 		began := time.Now()
@@ -249,7 +249,7 @@ func (s *selection) place(ctx context.Context) error {
 			return nil
 		}
 		if len(s.pending()) == len(s.places) {
-			s.decision = "" // nothing has it, and the next pick may be in a cell that answers
+			s.decision = "" // no claim has this id, and the next pick may be in a cell that answers
 		}
 		if s.progress() != before {
 			continue // without counting a lost race
@@ -265,9 +265,9 @@ func (s *selection) place(ctx context.Context) error {
 	}
 }
 
-// progress is what a round of claims may change beside the places. A request that
-// progressed goes on at once. Each part is bounded: a cell is lost once and has one retry for each of
-// its other replicas, and a host that rejected a claim is not chosen again.
+// progress is what a round of claims may change beside the places. A request that progressed goes on at once. Each
+// part is bounded: a cell is lost once, it has one retry for each of its other replicas, and a host that rejected a
+// claim is not chosen again.
 type progress struct{ lost, rejections, retriesAfterUnknown int }
 
 func (s *selection) progress() progress {
@@ -278,9 +278,9 @@ func (s *selection) progress() progress {
 	return p
 }
 
-// propose merges; before it lets "no host" stand it asks the cells too that were
-// left out by their summaries, which may be late, and all cells for what is there by
-// the last that any of their replicas did. A cell that then does not answer stays left out, if others do.
+// propose merges. If the result is "no host", it merges again before it lets that stand. Then it also asks the cells
+// that routing left out by their summaries, which may be late, and every replica first reads the last commits of its
+// cell. A cell that then does not answer stays left out if others do.
 func (s *selection) propose(ctx context.Context, pending []int) (*merged, error) {
 	m, err := s.merge(ctx, pending)
 	if err != nil || len(m.existing) > 0 || m.result.Failed < 0 {
@@ -300,7 +300,7 @@ func (s *selection) propose(ctx context.Context, pending []int) (*merged, error)
 	m, err = s.merge(ctx, pending)
 	someAnswered := slices.ContainsFunc(s.cells, func(c cellState) bool { return c.answered })
 	for i, why := range doubted {
-		if s.cells[i].lost != nil && someAnswered { // its summary is the last that is known of it
+		if s.cells[i].lost != nil && someAnswered { // its last summary decides
 			s.cells[i].lost, s.cells[i].skip, s.cells[i].final = nil, why, true
 		}
 	}
@@ -318,8 +318,8 @@ func (s *selection) pending() []int {
 	return out
 }
 
-// membersVisible refuses to place the first visible member of a group with hard
-// affinity while a cell does not answer: its other members could be there.
+// membersVisible refuses to place a member of a group with hard affinity if no other member
+// is visible and a cell does not answer: the other members could be there.
 func (s *selection) membersVisible(m *merged) error {
 	if !hardAffinity(s.request) || len(s.request.Group.Hosts) > 0 || len(s.lostReasons()) == 0 {
 		return nil
@@ -336,8 +336,8 @@ func (s *selection) membersVisible(m *merged) error {
 		s.request.Group.UUID, strings.Join(s.lostReasons(), "; ")).With("cells", s.lostNames())
 }
 
-// explain gives the error to answer with. A deadline that passed is reported as
-// the cells that were waited for.
+// explain gives the error to answer with. If the deadline passed, it names the cells that
+// were waited for, or the conflicts.
 func (s *selection) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -361,7 +361,7 @@ func (s *selection) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// newID makes an id that sorts by time.
+// newID makes an id; ids sort by time.
 func (svc *Service) newID() string {
 	return ulid.MustNew(ulid.Timestamp(svc.now()), ulid.DefaultEntropy()).String()
 }

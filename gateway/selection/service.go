@@ -17,24 +17,25 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// Config says how requests are served.
+// Config has the budgets and options of selections.
 type Config struct {
 	// ProposeBudget bounds a cell's answer to one round of a merge, ClaimBudget its answer to a claim.
 	ProposeBudget, ClaimBudget time.Duration
-	// KeepOrder: the first pick is the best host also while requests get in each other's way. Without it they choose
-	// among the first few then; see contention.go.
+	// KeepOrder makes the first pick the best host even while claims conflict. Without it, requests then pick among
+	// the best few; see contention.go.
 	KeepOrder bool
-	// HintExpressions: the hint cellgate:filter may bring an expression. Whoever may make a server writes its hints.
+	// HintExpressions allows the hint cellgate:filter to carry an expression. Anybody who may create a server writes
+	// its hints.
 	HintExpressions bool
 }
 
-// Standing is what an upgrade from Nova's own tables says of cells.
+// Standing tells what an upgrade from Nova's own tables means for cells.
 type Standing interface {
 	// Disabled says why nothing new is placed in a cell; "" if something may be.
 	Disabled(c *cellclient.Cell) string
-	// Accept gives the error of an answer that does not count.
+	// Accept gives the error of an answer that does not count; nil if it does.
 	Accept(c *cellclient.Cell, answer *cellv1.Proposal) error
-	// Source is where a cell's candidates come from, with its gate at the state that its answer named, and why.
+	// Source gives where a cell's candidates come from, by the gate state s that its answer named, and why.
 	Source(c *cellclient.Cell, s cellgatev1.Gate_State) (from cellgatev1.CellSource, why string)
 }
 
@@ -48,10 +49,11 @@ type Deps struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	Telemetry *telemetry.Gateway
-	// Segments gives, for ports and networks, the aggregates of their segments: of each set one has
-	// the host. Nil: requests that name any are refused while Nova's option is on.
+	// Segments gives, for ports and networks, sets of aggregates of their segments; a host must be
+	// in one aggregate of each set. If it is nil, requests with networks are refused while Nova's
+	// option is on.
 	Segments func(context.Context, []nova.RequestedNetwork) ([][]string, error)
-	// UnknownValues says which values of a request no cell has: a misspelt one refuses every host.
+	// UnknownValues names the values of a request that no cell has; a misspelt value makes every host fail.
 	UnknownValues func(context.Context, *cellgatev1.RequestSpec) []string
 }
 
@@ -69,7 +71,7 @@ type Service struct {
 	segments  func(context.Context, []nova.RequestedNetwork) ([][]string, error)
 	unknown   func(context.Context, *cellgatev1.RequestSpec) []string
 	shapes    *shapes
-	// expressions of requests, compiled.
+	// expressions caches the compiled expressions of requests.
 	expressions expression.Cache
 	flights     *flights
 	// unreadable logs hosts that a filter cannot read.

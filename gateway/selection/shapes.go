@@ -9,24 +9,24 @@ import (
 	"cellgate/schedule"
 )
 
-// maxShapes is how many shapes are remembered.
+// maxShapes bounds the shapes that are remembered.
 const maxShapes = 4096
 
-// shape names a placement: equal shapes have equal answers on equal tables.
+// shape identifies a placement: equal shapes have equal answers on equal tables.
 type shape [sha256.Size]byte
 
 // shapeOf hashes a serialized placement. It may differ between two builds of this
 // program, never within one.
 func shapeOf(placement []byte) shape { return sha256.Sum256(placement) }
 
-// shapes remember the last bounds of the shapes used most recently, and how contended
-// they are. A bound that is out of date costs a second round, never exactness.
+// shapes remember, for the most recently used shapes, the last bounds and the contention. An
+// outdated bound costs a second round, never exactness.
 type shapes struct {
 	max int
 
 	mu    sync.Mutex
 	byKey map[shape]*list.Element
-	// order has the one used last in front.
+	// order has the most recently used shape in front.
 	order *list.List
 }
 
@@ -40,8 +40,7 @@ func newShapes(limit int) *shapes {
 	return &shapes{max: limit, byKey: map[shape]*list.Element{}, order: list.New()}
 }
 
-// get gives the last knowledge of a shape, to be read only; nil when there is
-// none.
+// get gives the last known statistics of a shape, which are read-only; nil if there are none.
 func (s *shapes) get(key shape) *schedule.GlobalStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +52,8 @@ func (s *shapes) get(key shape) *schedule.GlobalStats {
 	return e.Value.(*knownShape).known
 }
 
-// put remembers the knowledge of a shape and forgets the shape unused for
-// longest when there are too many.
+// put stores the statistics of a shape. If there are too many shapes, it forgets the least
+// recently used one.
 func (s *shapes) put(key shape, known schedule.GlobalStats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +70,7 @@ func (s *shapes) put(key shape, known schedule.GlobalStats) {
 	}
 }
 
-// width is among how many of the best hosts a request of the shape picks; see contention.
+// width is how many of the best hosts a request of the shape picks among; see contention.
 func (s *shapes) width(key shape, now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +80,7 @@ func (s *shapes) width(key shape, now time.Time) int {
 	return 1
 }
 
-// recordClaims tells what became of claims of the shape.
+// recordClaims records the results of claims of the shape.
 func (s *shapes) recordClaims(key shape, now time.Time, placed, refused int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// maxText is the longest project, user or flavor id, in characters, as the schema
-	// has it for the typed form.
+	// maxText bounds a project, user or flavor id, in characters, as the schema of the typed
+	// form does.
 	maxText = 255
-	// maxGuest is shard.MaxGuest, and maxGuestDevices how many requests for devices a
-	// claim takes (cell.v1.Guest).
+	// maxGuest is shard.MaxGuest; maxGuestDevices bounds the requests for devices in a claim
+	// (cell.v1.Guest).
 	maxGuest, maxGuestDevices = 1 << 16, 256
-	// providerText is how much longer a claim is by a provider's uuid than by what the request has, generously.
+	// providerText is a generous bound of the bytes that a provider's uuid adds to a claim beyond the request's own.
 	providerText = 64
 )
 
-// checkStorable refuses what a claim could not keep of the request. The schema bounds the
-// typed form's texts; Nova's object has no schema.
+// checkStorable refuses a request with texts or a guest that a claim cannot store. The schema
+// bounds the texts of the typed form; Nova's object has no schema.
 func (s *selection) checkStorable() error {
 	var bad []fault.Field
 	short := func(path, text string) {
@@ -40,7 +40,7 @@ func (s *selection) checkStorable() error {
 	return fault.InvalidFields(bad)
 }
 
-// guestProblems says what of a guest is more than a claim keeps (cell.guest).
+// guestProblems names the parts of a guest that exceed what a claim stores (cell.guest).
 func (s *selection) guestProblems(n *schedule.NovaRequest) (bad []fault.Field) {
 	if n.Image == nil && n.NUMA == nil && len(n.PCI) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// strategyOf gives the strategy of a request, which the typed form or a hint of either
-// form names; path is the form's. The hint is taken out of the request.
+// strategyOf gives the strategy of a request, from the typed form or from a hint of either
+// form; path is the form's. It removes the hint from the request.
 func strategyOf(r *schedule.Request, named, path string) (string, error) {
 	if r.Nova == nil {
 		return named, nil

@@ -14,23 +14,22 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// An attempt is one run of a request. What it made it may give back, also long after
-// its caller has gone; so the next run of the same request takes a claim over
-// (ClaimOp.take_over) before it answers with it, and what the run before gives back is
-// refused from then on. See docs/adr/0009.
+// An attempt is one run of a request. It may release the claims that it made even long after
+// its caller has gone. So the next run of the same request takes a claim over
+// (ClaimOp.take_over) before it answers with the claim. From then on, the release by the
+// earlier run is refused. See docs/adr/0009.
 
-// ownClaim is a claim that the request made before, and the instance it is for.
+// ownClaim is a claim that the request made before, with the index of its instance and its stored answer.
 type ownClaim struct {
 	existingClaim
 	index  int
 	answer *cellgatev1.Destinations
 }
 
-// takeOverAll takes claims over, all cells at once, and gives those that live their
-// places. An instance whose claim has ended is planned anew; so is one whose cell
-// could not answer, which is lost for the request. A cell that has too much to do ends
-// it: the claim is there, and stays. A confirmed claim needs no asking:
-// no attempt gives it back.
+// takeOverAll takes claims over, in all cells at once, and gives those that are still live
+// their places. An instance whose claim has ended is planned anew. So is one whose cell could
+// not answer; that cell is lost for the request. An overloaded cell ends the request, since
+// the claim stays there. A confirmed claim needs no call: no attempt releases it.
 func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 	byCell := map[int][]ownClaim{}
 	for _, k := range claims {
@@ -92,7 +91,7 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 	return nil
 }
 
-// tookOver takes the outcome of a take_over.
+// tookOver handles the outcome of a take_over.
 func (s *selection) tookOver(ctx context.Context, k ownClaim, o *cellv1.ClaimOutcome) error {
 	r := o.GetRefusal()
 	if r == nil {
@@ -111,7 +110,7 @@ func (s *selection) tookOver(ctx context.Context, k ownClaim, o *cellv1.ClaimOut
 	return fault.Wrap(fault.Internal, err, "cell %s did not keep claim %s", s.svc.cells.All[k.cell].Name(), k.claim.GetClaimId())
 }
 
-// settle gives an instance the place of an earlier claim.
+// settle gives an instance the place of a claim from an earlier call.
 func (s *selection) settle(k ownClaim, claim *cellgatev1.Claim) {
 	s.places[k.index] = &place{cell: k.cell, answer: k.answer, claim: claim, fromEarlierCall: true}
 	if s.decision == "" {
@@ -119,10 +118,10 @@ func (s *selection) settle(k ownClaim, claim *cellgatev1.Claim) {
 	}
 }
 
-// incompleteSearch is the error of a request that must not pass over a healthy cell whose
-// answer the request's near deadline cut short: a repeat would be claimed again elsewhere, a
-// move would miss its source. It is nil for any other request, and for a cell that is not
-// healthy: waiting longer would not help.
+// incompleteSearch gives the error of a request that may not go on without a healthy cell
+// that its near deadline cut off: a repeat would be claimed again elsewhere, a move would
+// miss its source. It is nil for any other request. It is also nil for an unhealthy cell,
+// where waiting longer would not help.
 func (s *selection) incompleteSearch(cell int, err error) error {
 	if !errors.Is(err, cellclient.ErrDeadlineTooShort) || !s.asksForClaims() || s.req.GetRequestId() == "" && !s.moves() {
 		return nil
@@ -131,13 +130,13 @@ func (s *selection) incompleteSearch(cell int, err error) error {
 	return fault.Wrap(fault.CellUnavailable, err, "%s, all that the request's deadline left it, and may hold a claim of this request: repeat it with more time", cellclient.ReasonOf(err)).With("cells", name)
 }
 
-// hasEnded reports whether a cell answered that a claim has ended. A proposal from a table
-// that is a little late may still have it.
+// hasEnded reports whether a cell answered that a claim has ended. A proposal from a slightly
+// older table may still list it.
 func (s *selection) hasEnded(h existingClaim) bool { return s.endedClaims[h.claim.GetClaimId()] }
 
-// compareHeld orders two claims of one consumer, the one that stands first, as
-// CompareClaims does; but of two pending ones that of the later attempt: it is the
-// one that was answered last, and a claim of an earlier attempt may have come late.
+// compareHeld orders two claims of one consumer as CompareClaims does, with one exception: of
+// two pending claims, that of the later attempt is first. The later attempt was answered
+// last, and a claim of an earlier one may have arrived late.
 func compareHeld(a, b existingClaim) int {
 	pending := func(h existingClaim) bool { return h.claim.GetState() == cellgatev1.ClaimState_PENDING }
 	if pending(a) && pending(b) && !claims.Pair(a.claim, b.claim) {

@@ -8,14 +8,13 @@ import (
 	"cellgate/schedule"
 )
 
-// resolveTenant decides what becomes of Request.Tenant: it stays when an aggregate
-// of some cell is named for the project, whether the cell takes requests or not.
-// When none is, Nova does not restrict the request, or finds no host for it with
-// placement_aggregate_required_for_tenants.
+// resolveTenant keeps Request.Tenant if an aggregate of some cell is named for the project,
+// whether or not the cell takes requests. If none is, Nova does not restrict the request, or
+// finds no host for it with placement_aggregate_required_for_tenants.
 //
-// Aggregates are known by the cells' summaries, the newest of each, however old. A
-// cell that has not answered since the gateway started may have such an aggregate:
-// the request then fails, since it must not go astray.
+// Aggregates are known from the newest summary of each cell, however old. A cell that has not
+// answered since the gateway started may have such an aggregate: then the request fails,
+// since it could be placed outside the aggregate.
 func (svc *Service) resolveTenant(r *schedule.Request) error {
 	if r.Tenant == "" {
 		return nil

@@ -19,7 +19,7 @@ const (
 	defaultAlternates = 2
 )
 
-// newSelection reads a request. An error is InvalidRequest and names the fields.
+// newSelection translates a request. An error of the request is InvalidRequest and names the fields.
 func (svc *Service) newSelection(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*selection, error) {
 	s := &selection{
 		svc: svc, asked: asked{req: req, dryRun: req.GetDryRun(), ttl: claims.DefaultTTL, began: time.Now()}, cells: make([]cellState, len(svc.cells.All)), endedClaims: map[string]bool{},
@@ -53,7 +53,7 @@ func (svc *Service) newSelection(ctx context.Context, req *cellgatev1.SelectDest
 	return s, nil
 }
 
-// form is the field that the request's needs are in.
+// form gives the field that has the request's needs: request_spec or nova_request_spec.
 func (s *selection) form() string {
 	if s.req.GetNovaRequestSpec() != nil {
 		return "nova_request_spec"
@@ -61,7 +61,7 @@ func (s *selection) form() string {
 	return "request_spec"
 }
 
-// instanceIDs reads the instances' uuids, in any form of writing, each once.
+// instanceIDs parses the instances' uuids, in any spelling; duplicates are an error.
 func instanceIDs(texts []string) ([]schedule.ID, error) {
 	ids := make([]schedule.ID, len(texts))
 	seen := make(map[schedule.ID]int, len(texts))
@@ -82,7 +82,7 @@ func instanceIDs(texts []string) ([]schedule.ID, error) {
 	return ids, fault.InvalidFields(bad)
 }
 
-// translate makes the core's request of whichever form there is.
+// translate makes the schedule.Request from the typed form or from Nova's object.
 func (s *selection) translate(ctx context.Context) error {
 	var request schedule.Request
 	rebuild := false
@@ -137,7 +137,7 @@ func (s *selection) translate(ctx context.Context) error {
 	return s.svc.resolveDestination(s.request, path)
 }
 
-// withSegments gives the options that a request is translated under, with the aggregates of its
+// withSegments gives the options to translate a request with, including the aggregates of its
 // networks' segments.
 func (svc *Service) withSegments(ctx context.Context, primitive map[string]any) (*nova.Options, error) {
 	options := svc.rules.Translation
@@ -171,8 +171,8 @@ func (svc *Service) resolveDestination(r *schedule.Request, path string) error {
 	return nil
 }
 
-// SpecOf puts the typed form into the translator's. The destination's cell is as
-// the caller named it.
+// SpecOf converts the typed form to the translator's. The destination's cell stays as the
+// caller named it.
 func SpecOf(r *cellgatev1.RequestSpec) nova.Spec {
 	f := r.GetFlavor()
 	s := nova.Spec{
