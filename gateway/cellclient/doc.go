@@ -7,5 +7,4 @@
 // (directory.go). AskAll, Search and Pages ask several cells.
 //
 //	I7  a sick cell costs its own answer only    TestI7_… of package gateway
-//	I7  a sick cell costs its own answer only    TestI7_… of package gateway
 package cellclient

@@ -3,5 +3,4 @@
 // claims (docs/adr/0005, 0006, 0022).
 //
 //	I2  one confirmed claim of a consumer over the cells that answer    TestI2_… of package gateway
-//	I2  one confirmed claim of a consumer over the cells that answer    TestI2_… of package gateway
 package claims

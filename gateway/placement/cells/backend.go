@@ -16,21 +16,22 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// Config says where new roots go that no path names a cell for.
+// Config configures the backend.
 type Config struct {
-	// DefaultCell is empty for none: then such a root is refused, unless there is one cell only.
+	// DefaultCell is the cell of new roots for which neither path nor compute node names one. If it is empty, such a
+	// root is refused, unless there is only one cell.
 	DefaultCell string
 	// Budget bounds a cell's answer; 0 means 5 s.
 	Budget time.Duration
-	// Patience is how long other cells are waited for once the consumers are found in one; 0 means 250 ms.
+	// Patience is how long to wait for the other cells once the consumers are found in one; 0 means 250 ms.
 	Patience time.Duration
 }
 
 // Deps are what the backend is given.
 type Deps struct {
 	Cells *cellclient.Cells
-	// HostCell gives the cell in whose Nova database a compute node is, by its uuid, "" for none; nil when nobody knows.
-	// A compute node is there before its provider. It is not yet mapped to its cell then.
+	// HostCell gives the cell whose Nova database has a compute node with that uuid; "" for none. It is nil without
+	// Nova's databases. A compute node exists before its provider does, but it is not yet mapped to its cell then.
 	HostCell func(ctx context.Context, uuid string) (cell string, err error)
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -42,7 +43,7 @@ type Backend struct {
 	cfg Config
 
 	mu sync.Mutex
-	// known are the cells of providers.
+	// known has the last known cell of each provider.
 	known map[string]*cellclient.Cell
 	names cachedNames
 	homes homes
@@ -85,7 +86,7 @@ type silentCell struct {
 	error
 }
 
-// err is that of the first one; nil when all answered.
+// err gives the error of the first silent cell; nil if all answered.
 func (s silent) err() error {
 	if len(s) == 0 {
 		return nil
@@ -93,8 +94,8 @@ func (s silent) err() error {
 	return s[0].error
 }
 
-// allow says that the request is answered without the silent cells. When none of the cells asked has answered that is
-// an error.
+// allow notes that the request is answered without the silent cells. If none of the cells asked has answered, it
+// gives an error.
 func (s silent) allow(ctx context.Context, asked int) error {
 	if len(s) == asked {
 		return s.err()
@@ -105,11 +106,11 @@ func (s silent) allow(ctx context.Context, asked int) error {
 	return nil
 }
 
-// never is the reply that is enough of a call whose replies are all needed.
+// never is the enough of a call that needs the replies of all cells.
 func never[T any](T) bool { return false }
 
-// askThose calls cells at once, as cellclient.Search does: once a reply is enough the others are waited for until patience
-// has passed. What a cell refuses is an error.
+// askThose calls cells at once, as cellclient.Search does: once a reply is enough, it waits for the others until
+// patience has passed. A refusal by a cell is an error.
 func askThose[T any](ctx context.Context, b *Backend, list []*cellclient.Cell, patience time.Duration, enough func(T) bool, call func(context.Context, *cellclient.Cell) (T, error)) (answered []cellclient.Reply[T], missing silent, err error) {
 	for _, r := range cellclient.Search(ctx, b.Cells, list, patience, enough, call) {
 		switch {
@@ -126,7 +127,7 @@ func askThose[T any](ctx context.Context, b *Backend, list []*cellclient.Cell, p
 	return answered, missing, nil
 }
 
-// unanswered is the error of a call whose cell has to be asked.
+// unanswered gives the error of a call to a cell whose answer is needed.
 func unanswered(c *cellclient.Cell, err error) error {
 	if !cellclient.IsInconclusive(err) {
 		return err
@@ -134,7 +135,7 @@ func unanswered(c *cellclient.Cell, err error) error {
 	return fault.Wrap(fault.KindOf(err), err, "cell %s: %s", c.Name(), cellclient.ReasonOf(err)).With("cell", c.Name())
 }
 
-// remember notes which cell has providers; forget drops them.
+// remember records that a cell has providers; forget drops one.
 func (b *Backend) remember(c *cellclient.Cell, providers []*cellv1.ResourceProvider) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,7 +150,7 @@ func (b *Backend) forget(uuid string) {
 	delete(b.known, uuid)
 }
 
-// cellsKnown gives the cells that are known to have the providers; ok is false when one is not known.
+// cellsKnown gives the known cells of the providers; ok is false if one of them is not known.
 func (b *Backend) cellsKnown(uuids []string) (list []*cellclient.Cell, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,8 +168,8 @@ func (b *Backend) cellsKnown(uuids []string) (list []*cellclient.Cell, ok bool) 
 	return list, len(uuids) > 0
 }
 
-// cellsOf says which cell has each provider; those that no cell has are left out. Unknown ones are asked for in all
-// cells; when one of them does not answer, and another does not have the provider, that is an error.
+// cellsOf gives the cell of each provider, without those that no cell has. It asks all cells for unknown providers.
+// If a provider is not found and a cell did not answer, that is an error.
 func (b *Backend) cellsOf(ctx context.Context, uuids []string) (map[string]*cellclient.Cell, error) {
 	out := map[string]*cellclient.Cell{}
 	var unknown []string
@@ -204,10 +205,11 @@ func (b *Backend) cellsOf(ctx context.Context, uuids []string) (map[string]*cell
 	return out, nil
 }
 
-// HasCell says whether there is a cell of that name.
+// HasCell reports whether there is a cell of that name.
 func (b *Backend) HasCell(name string) bool { return b.Cells.Named(name) != nil }
 
-// newRootCell is where a new root goes: the path's cell, that of Nova's compute node, the default one, the only one.
+// newRootCell gives the cell of a new root: the path's cell, the only cell, the cell of Nova's compute node, or the
+// default cell, in this order.
 func (b *Backend) newRootCell(ctx context.Context, w *placement.ProviderWrite) (*cellclient.Cell, error) {
 	name := w.Cell
 	if name == "" && len(b.Cells.All) == 1 {

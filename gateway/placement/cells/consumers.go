@@ -13,7 +13,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// defaultPatience is how long the other cells are waited for once the consumers are found in one.
+// defaultPatience is how long to wait for the other cells once the consumers are found in one.
 const defaultPatience = 250 * time.Millisecond
 
 // holdings are what consumers hold, by cell, in the cells that answered.
@@ -22,9 +22,9 @@ type holdings struct {
 	silent silent
 }
 
-// held asks all cells what consumers hold. The cells that are concerned are waited for as long as their budget: near, if
-// it is given, and those that get the consumers' allocations. So are all others, while a consumer is not found that
-// neither near would have nor its writer has just made (made). Beyond that they are waited for until patience is over.
+// held asks all cells what consumers hold. It waits for the cells that matter until their budget ends: near, if it is
+// given, and those that get the consumers' allocations (writes). Without near, it also waits for all cells while some
+// consumer is neither found nor new (made). For any other cell it waits until patience has passed.
 func (b *Backend) held(ctx context.Context, uuids []string, near string, writes map[*cellclient.Cell]bool, made map[string]bool) (holdings, error) {
 	type answer struct {
 		cell *cellclient.Cell
@@ -64,9 +64,9 @@ func (b *Backend) held(ctx context.Context, uuids []string, near string, writes 
 	return out, err
 }
 
-// whole is nil when the cells that answered have all that a consumer holds, as far as this gateway can know: a consumer
-// is in one cell (docs/adr/0005), unless this gateway has seen it in another. A consumer that no cell has may be in one
-// that does not answer, unless the cell near has answered, or isNew says that its writer has made it just now.
+// whole gives nil if the cells that answered have all that a consumer holds, as far as this gateway can know: a
+// consumer is in one cell (docs/adr/0005), unless this gateway has seen it in another. A consumer that no cell has
+// may be in a silent cell, unless the cell near has answered, or isNew says that its writer has just made it.
 func (b *Backend) whole(h holdings, uuid, near string, isNew bool) error {
 	found := slices.ContainsFunc(slices.Collect(maps.Values(h.in)), func(by map[string]*cellv1.PlacementConsumer) bool { return by[uuid] != nil })
 	c := b.Cells.Named(near)
@@ -80,7 +80,7 @@ func (b *Backend) whole(h holdings, uuid, near string, isNew bool) error {
 	return nil
 }
 
-// join gives a consumer as the cells have it; nil for one that holds nothing. Its generation is the highest.
+// join gives a consumer over all cells; nil if it holds nothing. Its generation is the highest of the cells'.
 func (h holdings) join(uuid string) *placement.Consumer {
 	var out *placement.Consumer
 	for _, by := range h.in {
@@ -99,11 +99,11 @@ func (h holdings) join(uuid string) *placement.Consumer {
 	return out
 }
 
-// homes remember in which cells this gateway has seen consumers: of the last ones that it read or wrote, without a
-// promise. Safe for concurrent use.
+// homes remember in which cells this gateway has seen the consumers that it recently read or wrote, best effort. Safe
+// for concurrent use.
 type homes struct {
 	mu sync.Mutex
-	// recent takes what is learned; when it is full it becomes older, whose entries are forgotten.
+	// recent takes new entries. When it is full, it becomes older, and the entries of older are forgotten.
 	recent, older map[string][]*cellclient.Cell
 }
 
@@ -119,7 +119,7 @@ func (h *homes) recall(consumer string) []*cellclient.Cell {
 	return h.older[consumer]
 }
 
-// learn notes what the cells that answered say of consumers; of the others it keeps what it knew.
+// learn records where the cells that answered have consumers; for the other cells it keeps what it knew.
 func (h *homes) learn(found holdings, consumers []string) {
 	for _, id := range consumers {
 		seen := slices.DeleteFunc(slices.Clone(h.recall(id)), func(c *cellclient.Cell) bool { return found.in[c] != nil })
@@ -132,7 +132,7 @@ func (h *homes) learn(found holdings, consumers []string) {
 	}
 }
 
-// written notes that a consumer holds something in a cell, or nothing there, since it was written.
+// written records that a consumer, after a write, holds something in a cell, or nothing there.
 func (h *homes) written(c *cellclient.Cell, consumer string, holds bool) {
 	seen := slices.DeleteFunc(slices.Clone(h.recall(consumer)), func(o *cellclient.Cell) bool { return o == c })
 	if holds {

@@ -7,8 +7,8 @@ import (
 	"cellgate/gateway/placement"
 )
 
-// locks order this gateway's writes of what one cell's transaction cannot judge: whether another cell has it. The zero
-// value is ready; safe for concurrent use.
+// locks order this gateway's writes where one cell's transaction cannot check whether another cell has the object.
+// The zero value is ready; safe for concurrent use.
 type locks struct {
 	mu sync.Mutex
 	// held has a channel for each locked key, closed on unlocking.
@@ -38,7 +38,7 @@ func (l *locks) lock(ctx context.Context, keys []string) (unlock func(), err err
 	}
 }
 
-// tryLock locks all keys, or none and gives the channel of one that is locked.
+// tryLock locks all keys and gives nil; or it locks none, and gives the channel of a locked key.
 func (l *locks) tryLock(keys []string, mine chan struct{}) (busy chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +56,7 @@ func (l *locks) tryLock(keys []string, mine chan struct{}) (busy chan struct{}) 
 	return nil
 }
 
-// lockKeys are what a write locks: new or renamed providers by uuid and name, and consumers.
+// lockKeys gives the keys that a write locks: new or renamed providers by uuid and name, and consumers.
 func lockKeys(w *placement.Write) (keys []string) {
 	for i := range w.Providers {
 		if p := &w.Providers[i]; p.Create || p.Name != nil {

@@ -12,7 +12,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// providersIn reads all pages of one cell.
+// providersIn reads all pages of one cell's providers.
 func (b *Backend) providersIn(ctx context.Context, c *cellclient.Cell, req *cellv1.ListProvidersRequest) (all []*cellv1.ResourceProvider, err error) {
 	page := &cellv1.ListProvidersRequest{
 		Uuids: req.GetUuids(), Name: req.GetName(), InTree: req.GetInTree(), Traits: req.GetTraits(), Aggregates: req.GetAggregates(), Resources: req.GetResources(),
@@ -30,7 +30,7 @@ func (b *Backend) providersIn(ctx context.Context, c *cellclient.Cell, req *cell
 	}
 }
 
-// Providers asks the cells that are known to have what is named, and all cells where that is not known.
+// Providers asks the cells that are known to have the named providers, and all cells if some are not known.
 func (b *Backend) Providers(ctx context.Context, q placement.ProviderQuery) ([]*placement.Provider, error) {
 	req := &cellv1.ListProvidersRequest{
 		Uuids: q.UUIDs, Name: q.Name, InTree: q.InTree, Traits: filterOf(q.Traits), Aggregates: filterOf(q.Aggregates), Resources: q.Resources,
@@ -64,7 +64,7 @@ func (b *Backend) Providers(ctx context.Context, q placement.ProviderQuery) ([]*
 	return out, nil
 }
 
-// providersOf asks cells. With want above 0 the answer of one that has as many is enough.
+// providersOf asks cells. With want above 0, a reply with that many providers is enough.
 func (b *Backend) providersOf(ctx context.Context, list []*cellclient.Cell, req *cellv1.ListProvidersRequest, want int) ([]*placement.Provider, silent, error) {
 	enough := func(got []*cellv1.ResourceProvider) bool { return want > 0 && len(got) >= want }
 	replies, missing, err := askThose(ctx, b, list, 0, enough, func(ctx context.Context, c *cellclient.Cell) ([]*cellv1.ResourceProvider, error) {
@@ -84,10 +84,10 @@ func (b *Backend) providersOf(ctx context.Context, list []*cellclient.Cell, req 
 	return out, missing, nil
 }
 
-// maxAsked bounds the uuids of one request: a cell takes 10,000.
+// maxAsked bounds the uuids of one request; a cell accepts 10,000.
 const maxAsked = 5000
 
-// consumersIn reads all pages of one cell, by uuid.
+// consumersIn reads all pages of one cell's consumers, by uuid.
 func (b *Backend) consumersIn(ctx context.Context, c *cellclient.Cell, uuids []string, provider string) (map[string]*cellv1.PlacementConsumer, error) {
 	batches := [][]string{nil}
 	if len(uuids) > 0 {
@@ -143,10 +143,10 @@ func (b *Backend) Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*
 	return out, nil
 }
 
-// unknownType is shown of consumers that were written without a type.
+// unknownType is the type shown for consumers that were written without one.
 const unknownType = "unknown"
 
-// Usages sums what the cells say; a consumer of two cells counts once.
+// Usages adds up the cells' usages; a consumer of two cells counts once.
 func (b *Backend) Usages(ctx context.Context, q placement.UsageQuery) ([]placement.Usage, error) {
 	replies, missing, err := askThose(ctx, b, b.Cells.All, 0, never, func(ctx context.Context, c *cellclient.Cell) (*cellv1.SumUsagesResponse, error) {
 		return ask(ctx, b, c, &cellv1.SumUsagesRequest{ProjectId: q.ProjectID, UserId: q.UserID}, cellv1.CellPlacementClient.SumUsages)
@@ -183,7 +183,7 @@ func (b *Backend) Usages(ctx context.Context, q placement.UsageQuery) ([]placeme
 	return out, nil
 }
 
-// Candidates asks all cells, and gives the first ones up to the limit.
+// Candidates asks all cells, and gives their candidates in the order of cells, up to the limit.
 func (b *Backend) Candidates(ctx context.Context, q placement.CandidateQuery) (*placement.Candidates, error) {
 	req := &cellv1.FindCandidatesRequest{Isolate: q.Isolate, RootTraits: filterOf(q.RootTraits), Limit: int32(q.Limit), Nested: q.Nested}
 	for _, set := range q.SameSubtrees {
@@ -232,20 +232,20 @@ func (b *Backend) Candidates(ctx context.Context, q placement.CandidateQuery) (*
 	return out, nil
 }
 
-// cachedNames are the custom names as the cells had them a moment ago.
+// cachedNames are the custom names as read at a time.
 type cachedNames struct {
 	at    time.Time
 	names map[placement.NameKind][]string
 }
 
-// namesFor is how long Names may answer what it read: a name that another gateway registered is seen then.
+// namesFor is how long Names answers from its cache; after that, names that another gateway registered are seen.
 const namesFor = 2 * time.Second
 
-// kinds are the registries as cells call them.
+// kinds are the registries by the names that cells use.
 var kinds = map[placement.NameKind]string{placement.ClassName: "CLASS", placement.TraitName: "TRAIT"}
 
-// Names gives the names that any cell has, and registers them in the cells that lack some, as one does that was away
-// when a name came.
+// Names gives the names that any cell has. It also registers them in cells that lack some, for example since they
+// were down when a name was registered.
 func (b *Backend) Names(ctx context.Context, kind placement.NameKind) ([]string, error) {
 	b.mu.Lock()
 	known := b.names
@@ -296,7 +296,7 @@ func (b *Backend) readNames(ctx context.Context) (map[placement.NameKind][]strin
 	return union, nil
 }
 
-// catchUp registers names in a cell that lacks them. One that fails is tried again with the next reading.
+// catchUp registers names in a cell that lacks them. After a failure, the next read of names tries again.
 func (b *Backend) catchUp(ctx context.Context, c *cellclient.Cell, kind placement.NameKind, union map[placement.NameKind][]string, has []string) {
 	for _, name := range union[kind] {
 		if slices.Contains(has, name) {

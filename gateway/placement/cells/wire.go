@@ -74,7 +74,7 @@ func changeOf(w *placement.ProviderWrite) *cellv1.ProviderChange {
 	return out
 }
 
-// reasons are the API's, by what shards call them.
+// reasons are the API's reasons, by the names that shards use.
 var reasons = map[string]placement.Reason{
 	"PROVIDER_NOT_FOUND": placement.ProviderNotFound, "PARENT_NOT_FOUND": placement.ParentNotFound, "DUPLICATE_PROVIDER": placement.DuplicateProvider,
 	"PROVIDER_GENERATION": placement.ProviderGeneration, "PROVIDER_HAS_ALLOCATIONS": placement.ProviderHasAllocations, "PROVIDER_HAS_CHILDREN": placement.ProviderHasChildren,
@@ -84,7 +84,7 @@ var reasons = map[string]placement.Reason{
 	"CLASS_IN_USE": placement.ClassInUse, "TRAIT_IN_USE": placement.TraitInUse, "AGENT_TREE": placement.AgentTree,
 }
 
-// refusalOf gives what a cell refused as the API's error; nil for nothing.
+// refusalOf gives a cell's refusal as the API's error; nil for none.
 func refusalOf(r *cellv1.PlacementRefusal) error {
 	if r == nil {
 		return nil

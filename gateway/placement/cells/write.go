@@ -13,10 +13,10 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// Write finds the cells of what is written. One cell's write is one transaction of its shard. Allocations of several
-// cells are written first where they take something, then where they only give back; what was taken is given back when
-// a later cell refuses. A write waits for those of the same providers' names and uuids and the same consumers that this
-// gateway does already: what it reads in other cells holds until it is done.
+// Write sends a write to the cells of its objects. One cell's write is one transaction of its shard. Allocations over
+// several cells are first written in the cells where they take something, then in those where they only give back. If
+// a later cell refuses, the earlier ones are put back. Within this gateway, a write waits for other writes of the
+// same provider uuids, provider names and consumers, so what it reads in other cells stays true until it is done.
 func (b *Backend) Write(ctx context.Context, w placement.Write) error {
 	unlock, err := b.locks.lock(ctx, lockKeys(&w))
 	if err != nil {
@@ -52,7 +52,7 @@ func (b *Backend) Write(ctx context.Context, w placement.Write) error {
 	}
 	for _, r := range before.silent {
 		if parts[r.cell] != nil {
-			return r.error // before anything is written in the others
+			return r.error // before anything is written in other cells
 		}
 	}
 	order := slices.SortedFunc(maps.Keys(parts), func(x, y *cellclient.Cell) int { return rank(parts[x]) - rank(parts[y]) })
@@ -70,7 +70,7 @@ func crossCell(a, c *cellclient.Cell) error {
 	return &placement.Refusal{Reason: placement.CrossCell, Detail: "the providers are in the cells " + a.Name() + " and " + c.Name()}
 }
 
-// rank puts what takes before what only gives back.
+// rank orders writes that take something before those that only give back.
 func rank(r *cellv1.WritePlacementRequest) int {
 	if slices.ContainsFunc(r.GetConsumers(), func(c *cellv1.ConsumerChange) bool { return len(c.GetAllocations()) > 0 }) {
 		return 0
@@ -96,7 +96,7 @@ func (b *Backend) write(ctx context.Context, c *cellclient.Cell, req *cellv1.Wri
 			b.remember(c, []*cellv1.ResourceProvider{{Uuid: p.GetUuid()}})
 		}
 	}
-	// A provider that is not where it was is looked for anew by whoever tries again.
+	// If a provider is not in its known cell, the next attempt looks for it in all cells.
 	var r *placement.Refusal
 	if errors.As(err, &r) && r.Reason == placement.ProviderNotFound {
 		b.forget(r.Provider)
@@ -104,7 +104,7 @@ func (b *Backend) write(ctx context.Context, c *cellclient.Cell, req *cellv1.Wri
 	return err
 }
 
-// undo gives consumers back what they held in the cells that were written. What fails is left to reconciliation.
+// undo restores what consumers held in the cells that were written. A failure is left to reconciliation.
 func (b *Backend) undo(ctx context.Context, written []*cellclient.Cell, parts map[*cellclient.Cell]*cellv1.WritePlacementRequest, before holdings) {
 	for _, c := range written {
 		back := &cellv1.WritePlacementRequest{Adopt: true}
@@ -121,7 +121,7 @@ func (b *Backend) undo(ctx context.Context, written []*cellclient.Cell, parts ma
 	}
 }
 
-// providerCells says where the providers are, or go, that a write names.
+// providerCells gives the cells of all providers that a write names, or in which it creates them.
 func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[string]*cellclient.Cell, error) {
 	made := map[string]bool{}
 	var names []string
@@ -180,11 +180,12 @@ func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[st
 	return at, nil
 }
 
-// refuseIfElsewhere refuses a new or renamed provider whose uuid or name a cell other than its own has: the empty one would
-// hide the other. A cell that does not answer within the patience keeps no host of another cell from being registered.
+// refuseIfElsewhere refuses a new or renamed provider whose uuid or name another cell has: the new, empty provider
+// would hide the other one. A cell that does not answer within the patience is ignored, so that it does not prevent
+// the registration of other cells' hosts.
 func (b *Backend) refuseIfElsewhere(ctx context.Context, p *placement.ProviderWrite, own *cellclient.Cell) error {
 	type had struct {
-		own  bool // ends the wait for the others, as one that has it does
+		own  bool // ends the wait for the others, as a cell that has the provider does
 		list []*cellv1.ResourceProvider
 	}
 	enough := func(x had) bool { return x.own || len(x.list) > 0 }
@@ -219,7 +220,7 @@ func (b *Backend) refuseIfElsewhere(ctx context.Context, p *placement.ProviderWr
 	return nil
 }
 
-// consumerParts splits what consumers hold from now on by cell, and judges the generations by what all cells have.
+// consumerParts splits what consumers are to hold by cell, and checks generations against what all cells have.
 func (b *Backend) consumerParts(ctx context.Context, w *placement.Write, at map[string]*cellclient.Cell) (map[*cellclient.Cell]*cellv1.WritePlacementRequest, holdings, error) {
 	parts, none := map[*cellclient.Cell]*cellv1.WritePlacementRequest{}, holdings{}
 	if len(w.Consumers) == 0 {
@@ -268,8 +269,8 @@ func (b *Backend) consumerParts(ctx context.Context, w *placement.Write, at map[
 	return parts, before, nil
 }
 
-// splitConsumer gives the parts of a consumer in the cells where it holds something, before or after. Each is written
-// over the cell's own generation, and all have the same afterwards.
+// splitConsumer gives the parts of a consumer in the cells where it holds something before or after the write. Each
+// part is written over the cell's own generation; afterwards all cells have the same generation.
 func (b *Backend) splitConsumer(c *placement.ConsumerWrite, at map[string]*cellclient.Cell, before holdings, generation int64) map[*cellclient.Cell]*cellv1.ConsumerChange {
 	out := map[*cellclient.Cell]*cellv1.ConsumerChange{}
 	part := func(cell *cellclient.Cell) *cellv1.ConsumerChange {
@@ -299,7 +300,7 @@ func (b *Backend) splitConsumer(c *placement.ConsumerWrite, at map[string]*cellc
 	return out
 }
 
-// PutName registers a name in every cell that answers. A cell that is away gets it later (Names).
+// PutName registers a name in every cell that answers. A silent cell gets it later (Names).
 func (b *Backend) PutName(ctx context.Context, kind placement.NameKind, name string) (created bool, err error) {
 	created, answered := true, false
 	for _, r := range cellclient.AskAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ChangeNameResponse, error) {
@@ -319,8 +320,8 @@ func (b *Backend) PutName(ctx context.Context, kind placement.NameKind, name str
 	return created, nil
 }
 
-// DeleteName removes a name from every cell, which must all answer: one that is away would bring it back. Where a cell
-// refuses, the others get it again.
+// DeleteName removes a name from every cell. All must answer, since a silent one would bring the name back. If a cell
+// refuses, it registers the name again in the others.
 func (b *Backend) DeleteName(ctx context.Context, kind placement.NameKind, name string) error {
 	defer b.forgetNames()
 	_, missing, err := askThose(ctx, b, b.Cells.All, 0, never, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListNamesResponse, error) {

@@ -21,9 +21,9 @@ type Client struct {
 	base  string
 	http  *http.Client
 	token func(context.Context) (string, error)
-	// version is the newest microversion that both know.
+	// version is the newest microversion that both sides know.
 	version string
-	// hasTypes: from 1.38 on consumers have types.
+	// hasTypes: the microversion is at least 1.38, so consumers have types.
 	hasTypes bool
 }
 
@@ -31,15 +31,15 @@ const (
 	oldestVersion = 28 // generations of consumers
 	newestVersion = 39
 	typesVersion  = 38
-	// maxAnswer bounds what is read of one answer, in bytes: a list of 100,000 providers has 80 MB.
+	// maxAnswer bounds one answer, in bytes: a list of 100,000 providers has 80 MB.
 	maxAnswer = 256 << 20
 )
 
-// ErrTooOld is a Placement before microversion 1.28 (Rocky).
+// ErrTooOld is the error for a Placement older than microversion 1.28 (Rocky).
 var ErrTooOld = errors.New("this Placement has no microversion 1.28: its consumers have no generations")
 
-// NewClient asks the Placement at base for its microversions. token gives a token of a user with the role admin or
-// service, each time one is needed.
+// NewClient asks the Placement at base for its microversions. token is called for each request, and gives the token
+// of a user with the role admin or service.
 func NewClient(ctx context.Context, base string, transport http.RoundTripper, token func(context.Context) (string, error)) (*Client, error) {
 	if u, err := url.Parse(base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("the address %q of Placement is no http or https URL", base)
@@ -69,11 +69,11 @@ func NewClient(ctx context.Context, base string, transport http.RoundTripper, to
 	return c, nil
 }
 
-// AnswerError is an answer that is no success.
+// AnswerError is an answer with a status other than success.
 type AnswerError struct {
 	Method, Path string
 	Status       int
-	// Code and Detail are Placement's.
+	// Code and Detail are those of Placement's error.
 	Code, Detail string
 }
 
@@ -121,7 +121,7 @@ func (c *Client) do(ctx context.Context, method, path string, body, into any) er
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read
+	defer func() { _ = resp.Body.Close() }() // the body was read
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
@@ -152,7 +152,7 @@ func answerError(method, path string, status int, answer []byte) error {
 	return e
 }
 
-// provider is one as Placement lists it.
+// provider is an entry of Placement's list of providers.
 type provider struct {
 	UUID       string `json:"uuid"`
 	Name       string `json:"name"`
@@ -161,7 +161,7 @@ type provider struct {
 	Root       string `json:"root_provider_uuid"`
 }
 
-// providers lists all, without what belongs to them.
+// providers lists all providers, without their inventories, traits and aggregates.
 func (c *Client) providers(ctx context.Context) ([]provider, error) {
 	return c.providersBy(ctx, "")
 }
@@ -183,13 +183,13 @@ type inventory struct {
 	Ratio    float64 `json:"allocation_ratio"`
 }
 
-// readTries bounds how often something is read that changes meanwhile.
+// readTries bounds how often an object that changes meanwhile is read or copied.
 const readTries = 5
 
-// errChanging is a provider or consumer that changed each time that it was read or written.
+// errChanging is the error of an object that changed each time that it was read or written.
 var errChanging = errors.New("it changes all the time")
 
-// provider reads one with all that belongs to it; nil when there is none. All is of one generation.
+// provider reads a provider with its inventories, traits and aggregates, all of one generation; nil if there is none.
 func (c *Client) provider(ctx context.Context, uuid string) (*placement.Provider, error) {
 	for range readTries {
 		list, err := c.providersBy(ctx, "?uuid="+url.QueryEscape(uuid))
@@ -207,7 +207,8 @@ func (c *Client) provider(ctx context.Context, uuid string) (*placement.Provider
 	return nil, fmt.Errorf("provider %s: %w", uuid, errChanging)
 }
 
-// contents reads what belongs to a listed provider; nil when it has another generation by then.
+// contents reads a listed provider's inventories, traits and aggregates; nil if the provider has another generation
+// by then.
 func (c *Client) contents(ctx context.Context, of *provider) (*placement.Provider, error) {
 	var inventories struct {
 		Generation int64                `json:"resource_provider_generation"`
@@ -247,13 +248,13 @@ func (c *Client) contents(ctx context.Context, of *provider) (*placement.Provide
 	return p, nil
 }
 
-// holding is what consumers hold of one provider, by consumer.
+// holding is what consumers hold of one provider, by consumer uuid.
 type holding map[string]struct {
 	Resources  map[string]int64 `json:"resources"`
 	Generation int64            `json:"consumer_generation"`
 }
 
-// holders reads who holds something of a provider; none when there is no such provider.
+// holders reads what consumers hold of a provider; nil if there is no such provider.
 func (c *Client) holders(ctx context.Context, provider string) (holding, error) {
 	var list struct {
 		Of holding `json:"allocations"`
@@ -265,7 +266,7 @@ func (c *Client) holders(ctx context.Context, provider string) (holding, error) 
 	return list.Of, err
 }
 
-// consumer reads one; nil when it holds nothing.
+// consumer reads a consumer; nil if it holds nothing.
 func (c *Client) consumer(ctx context.Context, uuid string) (*placement.Consumer, error) {
 	var held struct {
 		Of map[string]struct {
@@ -292,7 +293,7 @@ func (c *Client) consumer(ctx context.Context, uuid string) (*placement.Consumer
 	return out, nil
 }
 
-// unknownType is the type of consumers that were written without one.
+// unknownType is the consumer type of consumers that were written without one.
 const unknownType = "unknown"
 
 const customPrefix = "CUSTOM_"

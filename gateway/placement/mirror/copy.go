@@ -11,7 +11,8 @@ import (
 	"cellgate/gateway/placement"
 )
 
-// Target is what is kept equal: the part of a placement.Backend that a mirror needs. Remote is another one.
+// Target is the side that is kept equal: the part of a placement.Backend that a mirror needs. Remote implements it
+// too.
 type Target interface {
 	Providers(ctx context.Context, q placement.ProviderQuery) ([]*placement.Provider, error)
 	Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*placement.Consumer, error)
@@ -21,17 +22,17 @@ type Target interface {
 	DeleteName(ctx context.Context, kind placement.NameKind, name string) error
 }
 
-// Mirror copies from a Placement to a target. Safe for concurrent use, also of several processes.
+// Mirror copies from a Placement to a target. Safe for concurrent use, and several processes may copy at once.
 type Mirror struct {
 	source *Client
 	target Target
-	// parallel is how many requests go to the source at once.
+	// parallel is how many requests a pass sends to the source at once.
 	parallel int
-	// countsItself: the target's generations are not the source's.
+	// countsItself: the target has generations of its own, which are not comparable with the source's.
 	countsItself bool
 }
 
-// New mirrors a source; parallel is how many things are copied at once in a pass, 0 for 8.
+// New mirrors a source. parallel is how many objects a pass copies at once; 0 for 8.
 func New(source *Client, target Target, parallel int) *Mirror {
 	if parallel <= 0 {
 		parallel = 8
@@ -40,10 +41,11 @@ func New(source *Client, target Target, parallel int) *Mirror {
 	return &Mirror{source, target, parallel, remote}
 }
 
-// depth is how many copies wait for the one that has the context.
+// depth is the context key of the number of copies that wait for the present one.
 type depth struct{}
 
-// maxDepth bounds them. A tree's parents are copied before it, so a few suffice; more are a circle.
+// maxDepth bounds the nesting of copies. A provider's parents are copied before it, so a few levels suffice; more
+// mean a circle.
 const maxDepth = 12
 
 func deeper(ctx context.Context) (context.Context, error) {
@@ -54,7 +56,7 @@ func deeper(ctx context.Context) (context.Context, error) {
 	return context.WithValue(ctx, depth{}, n+1), nil
 }
 
-// refusedBecause gives the reason of a refusal; 0 for other errors and none.
+// refusedBecause gives the reason of a refusal, and the refusal; 0 and nil for other errors and none.
 func refusedBecause(err error) (placement.Reason, *placement.Refusal) {
 	var r *placement.Refusal
 	if errors.As(err, &r) {
@@ -63,8 +65,8 @@ func refusedBecause(err error) (placement.Reason, *placement.Refusal) {
 	return 0, nil
 }
 
-// CopyProvider makes the target's provider equal to the source's, which may be gone. A new root goes to the cell, or
-// where the target's rule says if cell is empty.
+// CopyProvider makes the target's provider equal to the source's, and deletes it if the source has none. A new root
+// goes to cell, or by the target's rule if cell is empty.
 func (m *Mirror) CopyProvider(ctx context.Context, uuid, cell string) error {
 	ctx, err := deeper(ctx)
 	if err != nil {
@@ -103,15 +105,15 @@ func (m *Mirror) CopyProvider(ctx context.Context, uuid, cell string) error {
 	return fmt.Errorf("provider %s: %w", uuid, errChanging)
 }
 
-// prepareProvider copies what a refused write of a provider lacks. It returns the refusal when nothing helps.
+// prepareProvider copies what the write of a provider was refused for. It returns the refusal if nothing helps.
 func (m *Mirror) prepareProvider(ctx context.Context, refused error, uuid, cell string, want *placement.Provider) error {
 	reason, r := refusedBecause(refused)
 	switch reason {
 	case placement.ProviderGeneration, placement.ProviderNotFound:
-		return nil // it was copied meanwhile
+		return nil // another copy wrote it meanwhile
 	case placement.DuplicateProvider:
 		if r.Name == "" {
-			return nil // the uuid was there: it was copied meanwhile
+			return nil // the uuid exists: another copy created it meanwhile
 		}
 		renamed, err := m.freeName(ctx, refused, uuid, r.Name)
 		if err != nil || len(renamed) == 0 {
@@ -152,8 +154,8 @@ func (m *Mirror) prepareProvider(ctx context.Context, refused error, uuid, cell 
 	return refused
 }
 
-// freeName renames the providers that have a name in the target which they no longer have in the source. They are to be
-// copied once the name is given: names may have gone round in a circle.
+// freeName renames the target's providers that have a name which they no longer have in the source. The caller copies
+// them after it has used the name: the names of several providers may have rotated.
 func (m *Mirror) freeName(ctx context.Context, refused error, uuid, name string) (renamed []string, err error) {
 	taken, err := m.target.Providers(ctx, placement.ProviderQuery{Name: name})
 	if err != nil {
@@ -174,7 +176,7 @@ func (m *Mirror) freeName(ctx context.Context, refused error, uuid, name string)
 		w := placement.ProviderWrite{UUID: p.UUID, Generation: &p.Generation, Name: &between}
 		err = m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{w}, Adopt: true})
 		if reason, _ := refusedBecause(err); reason == placement.ProviderGeneration || reason == placement.ProviderNotFound {
-			continue // it was copied meanwhile
+			continue // another copy wrote it meanwhile
 		}
 		if err != nil {
 			return renamed, err
@@ -184,8 +186,8 @@ func (m *Mirror) freeName(ctx context.Context, refused error, uuid, name string)
 	return renamed, nil
 }
 
-// addInventories gives a provider what it is to have beside what it has: consumers may have moved in a circle between
-// providers, each of which loses what another one's consumer still holds.
+// addInventories adds the wanted inventories to a provider and keeps its others. Consumers may have moved in a circle
+// between providers, each of which loses an inventory that another one's consumer still holds.
 func (m *Mirror) addInventories(ctx context.Context, uuid string, want *placement.Provider) error {
 	have, err := m.targetProvider(ctx, uuid)
 	if err != nil || have == nil {
@@ -200,7 +202,7 @@ func (m *Mirror) addInventories(ctx context.Context, uuid string, want *placemen
 		UUID: uuid, Generation: &have.Generation, Inventories: &all,
 	}}})
 	if reason, _ := refusedBecause(err); reason == placement.ProviderGeneration {
-		return nil // it was copied meanwhile
+		return nil // another copy wrote it meanwhile
 	}
 	return err
 }
@@ -219,7 +221,7 @@ func (m *Mirror) copyHolders(ctx context.Context, provider string) error {
 	return nil
 }
 
-// CopyConsumer makes what the target's consumer holds equal to the source's, which may be nothing.
+// CopyConsumer makes the target's consumer equal to the source's, which may hold nothing.
 func (m *Mirror) CopyConsumer(ctx context.Context, uuid string) error {
 	ctx, err := deeper(ctx)
 	if err != nil {
@@ -262,11 +264,11 @@ func (m *Mirror) CopyConsumer(ctx context.Context, uuid string) error {
 	return fmt.Errorf("consumer %s: %w", uuid, errChanging)
 }
 
-// neverGeneration is one that no provider gets to.
+// neverGeneration is a generation that no provider reaches.
 const neverGeneration = 1 << 40
 
-// leaveAgents refuses (AgentTree) to change what the target's consumer holds of a host whose tree an agent reports: that is
-// a claim, which the source may know nothing of.
+// leaveAgents refuses (AgentTree) to change a target's consumer that holds something of a host whose tree an agent
+// reports: that is a claim, which the source may not know.
 func (m *Mirror) leaveAgents(ctx context.Context, have *placement.Consumer) error {
 	if have == nil {
 		return nil
@@ -279,8 +281,9 @@ func (m *Mirror) leaveAgents(ctx context.Context, have *placement.Consumer) erro
 	return nil
 }
 
-// leaveAgent refuses (AgentTree) a provider of the target whose tree an agent reports, and changes none. Whose tree it is,
-// only a refused write tells: it names a generation that no provider has, so that the others refuse it too.
+// leaveAgent refuses (AgentTree) a provider of the target whose tree an agent reports, and changes nothing. Only a
+// refused write tells whether an agent reports a tree. So it writes with a generation that no provider has, which
+// other trees refuse too.
 func (m *Mirror) leaveAgent(ctx context.Context, uuid string) error {
 	generation, none := int64(neverGeneration), []string{}
 	err := m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{{UUID: uuid, Generation: &generation, Traits: &none}}})
@@ -293,8 +296,9 @@ func (m *Mirror) leaveAgent(ctx context.Context, uuid string) error {
 	return fmt.Errorf("whether an agent reports provider %s: %w", uuid, cmp.Or(err, errChanging))
 }
 
-// copyHeld gives the target what a consumer holds something of. A provider that is there keeps what it has: to take that
-// away, its other consumers would have to be copied first, and so on from provider to provider.
+// copyHeld gives the target the providers and inventories that a consumer holds. A provider that exists keeps its
+// other inventories: before their removal its other consumers would have to be copied, and so on from provider to
+// provider.
 func (m *Mirror) copyHeld(ctx context.Context, c *placement.Consumer) error {
 	for _, id := range slices.Sorted(maps.Keys(c.Allocations)) {
 		have, err := m.targetProvider(ctx, id)
@@ -320,7 +324,7 @@ func (m *Mirror) copyHeld(ctx context.Context, c *placement.Consumer) error {
 	return nil
 }
 
-// addHeld adds the inventories of want to a provider, and copies it if the source has changed it by then.
+// addHeld adds the inventories of want to a provider. If the source has changed it by then, it copies the provider.
 func (m *Mirror) addHeld(ctx context.Context, id string, want *placement.Provider) error {
 	if err := m.addInventories(ctx, id, want); err != nil {
 		return err
@@ -332,8 +336,8 @@ func (m *Mirror) addHeld(ctx context.Context, id string, want *placement.Provide
 	return m.CopyProvider(ctx, id, "")
 }
 
-// CopyNames makes the custom names of a kind equal. A name that the source does not have stays while a provider of the
-// target has it.
+// CopyNames makes the custom names of a kind equal. A name that the source does not have stays while a provider of
+// the target uses it.
 func (m *Mirror) CopyNames(ctx context.Context, kind placement.NameKind) error {
 	for range readTries {
 		have, err := m.target.Names(ctx, kind)

@@ -9,8 +9,9 @@ import (
 	"cellgate/gateway/placement"
 )
 
-// providerWrite makes have of the target equal to want of the source; nil when it is. Either may be nil. A generation
-// is raised to the source's, never lowered: a caller that has read a lower one is refused once, and reads it again.
+// providerWrite gives the write that makes have of the target equal to want of the source; nil if they are equal.
+// Either may be nil. A generation is raised to the source's, and never lowered: a caller with an older generation is
+// refused once, and reads the provider again.
 func providerWrite(have, want *placement.Provider, cell string, countsItself bool) *placement.ProviderWrite {
 	switch {
 	case want == nil && have == nil:
@@ -50,7 +51,7 @@ func providerWrite(have, want *placement.Provider, cell string, countsItself boo
 	return w
 }
 
-// explain says which fields of a write change a provider.
+// explain says how a provider differs in the fields of a write.
 func explain(have *placement.Provider, w *placement.ProviderWrite) string {
 	var out []string
 	add := func(changes bool, format string, args ...any) {
@@ -87,7 +88,7 @@ func explain(have *placement.Provider, w *placement.ProviderWrite) string {
 	return strings.Join(out, "; ")
 }
 
-// changes writes what a list lacks with a -, and what it has too much with a +.
+// changes marks entries that have lacks with -, and those that only have has with +.
 func changes(have, want []string) string {
 	var out []string
 	for _, s := range want {
@@ -103,10 +104,11 @@ func changes(have, want []string) string {
 	return strings.Join(out, " ")
 }
 
-// consumerWrite makes have of the target equal to want of the source; nil when it is. Either may be nil. A consumer
-// whose generation started again in the source is emptied first: then the write has no allocations though want does.
+// consumerWrite gives the write that makes have of the target equal to want of the source; nil if they are equal.
+// Either may be nil. A consumer whose generation started again in the source is emptied first: then the write has no
+// allocations, although want has.
 //
-// A target that counts by itself has its own generations, which say nothing about the source's.
+// A target with generations of its own (countsItself) is not compared by generation.
 func consumerWrite(have, want *placement.Consumer, countsItself bool) *placement.ConsumerWrite {
 	switch {
 	case have == nil && want == nil, have != nil && want != nil && equalConsumers(have, want, countsItself):
@@ -128,8 +130,8 @@ func consumerWrite(have, want *placement.Consumer, countsItself bool) *placement
 	return w
 }
 
-// equalConsumers compares all but the type of a source that has no types, and of generations only whether the source's
-// is not newer. A Remote was given typeOfUnknown for the unknown type: both are equal.
+// equalConsumers compares consumers, but not the type if the source has no types. Of generations, only the source's
+// must not be newer. A Remote stores typeOfUnknown for the unknown type, so both are equal.
 func equalConsumers(have, want *placement.Consumer, countsItself bool) bool {
 	return (countsItself || have.Generation >= want.Generation) && have.ProjectID == want.ProjectID && have.UserID == want.UserID &&
 		(have.Type == want.Type || want.Type == unknownType || have.Type == unknownType && want.Type == typeOfUnknown) && equalAllocations(have.Allocations, want.Allocations)
@@ -139,7 +141,7 @@ func equalAllocations(a, b placement.Allocations) bool {
 	return maps.EqualFunc(a, b, func(a, b map[string]int64) bool { return maps.Equal(a, b) })
 }
 
-// describe writes allocations shortly.
+// describe gives allocations as a short text.
 func describe(a placement.Allocations) string {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(a)) {

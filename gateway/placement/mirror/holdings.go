@@ -8,14 +8,14 @@ import (
 	"cellgate/gateway/placement"
 )
 
-// Held is a provider, and what consumers hold of it: class → amount, by consumer.
+// Held is a provider with what consumers hold of it: class → amount, by consumer.
 type Held struct {
 	*placement.Provider
 	By map[string]map[string]int64
 }
 
-// Holdings reads all providers with what is held of them, in the order in which Placement lists them, and writes nothing.
-// Each provider is of one generation; one that is deleted meanwhile is left out.
+// Holdings reads all providers with what consumers hold of them, in Placement's order, and writes nothing. Each
+// provider is of one generation. A provider that is deleted meanwhile is left out.
 func (c *Client) Holdings(ctx context.Context, parallel int) ([]Held, error) {
 	listed, err := c.providers(ctx)
 	if err != nil {

@@ -10,10 +10,11 @@ import (
 	"cellgate/gateway/placement"
 )
 
-// tokenFor is how long a token of Keystone is used: less than the shortest lifetime that is sensible.
+// tokenFor is how long a token of Keystone is used: less than any sensible lifetime of tokens.
 const tokenFor = 10 * time.Minute
 
-// KeystoneToken has Keystone give tokens of an account, which needs the role admin or service.
+// KeystoneToken gives a function that gets tokens from Keystone for an account, which needs the role admin or
+// service.
 func KeystoneToken(cfg placement.KeystoneConfig, transport http.RoundTripper) func(context.Context) (string, error) {
 	var mu sync.Mutex
 	var token string

@@ -19,14 +19,14 @@ import (
 // What is a kind of difference.
 type What string
 
-// The kinds, each of the target against the source.
+// The kinds describe the target compared with the source.
 const (
 	NameMissing     What = "name missing"
 	NameExtra       What = "name extra"
 	ProviderMissing What = "provider missing"
 	ProviderDiffers What = "provider differs"
 	ProviderExtra   What = "provider extra"
-	// ProviderAgents: an agent reports the provider's tree, and nothing else may change it.
+	// ProviderAgents: an agent reports the provider's tree, so nothing else may change it.
 	ProviderAgents  What = "provider of an agent"
 	ConsumerMissing What = "consumer missing"
 	ConsumerDiffers What = "consumer differs"
@@ -40,7 +40,7 @@ type Line struct {
 	What   What   `json:"what"`
 	Object string `json:"object"`
 	Detail string `json:"detail,omitempty"`
-	// Error is why it could not be put right.
+	// Error is why the difference could not be corrected.
 	Error string `json:"error,omitempty"`
 }
 
@@ -49,36 +49,36 @@ type Report struct {
 	At        time.Time `json:"at"`
 	Providers int       `json:"providers"`
 	Consumers int       `json:"consumers"`
-	// Counts are differences by kind, before anything was written; Failed of them could not be put right.
+	// Counts are differences by kind, before anything was written; Failed of them could not be corrected.
 	Counts map[What]int `json:"differences"`
 	Failed int          `json:"failed"`
 	// Refused is why a pass that is not dry would write nothing; see DeletionsError.
 	Refused string `json:"refused,omitempty"`
-	// Lines are the first differences, those that could not be put right before others.
+	// Lines are the first differences; those that could not be corrected come first.
 	Lines []Line `json:"lines"`
 }
 
 // Equal reports whether there was no difference.
 func (r *Report) Equal() bool { return len(r.Counts) == 0 }
 
-// PassConfig is what a pass does.
+// PassConfig says what a pass does.
 type PassConfig struct {
 	// Dry writes nothing.
 	Dry bool
-	// AllowDeletions has a pass delete as much as it takes; without it one that would delete most of the target's
+	// AllowDeletions permits any number of deletions. Without it, a pass that would delete most of the target's
 	// providers writes nothing, and returns a DeletionsError.
 	AllowDeletions bool
-	// Quick does not read the contents of providers whose generation is the source's.
+	// Quick skips the contents of providers whose generation equals the source's.
 	Quick bool
-	// Cell is where new roots go; empty for the target's rule.
+	// Cell is the cell of new roots; empty for the target's rule.
 	Cell string
 	// MaxLines bounds Report.Lines; 0 for 100.
 	MaxLines int
-	// Progress, if not nil, is called with how far the pass is.
+	// Progress, if not nil, is called with the pass's progress: done of all objects of a kind.
 	Progress func(what string, done, all int)
 }
 
-// pass is one Pass.
+// pass is the state of one Pass.
 type pass struct {
 	*Mirror
 	PassConfig
@@ -86,9 +86,9 @@ type pass struct {
 	report *Report
 }
 
-// Pass compares everything, and copies what differs unless it is Dry: names, providers from the roots down, consumers,
-// and last what the source no longer has. Beside the difference of one thing that cannot be put right, which is in the
-// report, an error means that the source or the target did not answer.
+// Pass compares everything, and copies what differs unless it is Dry: names, providers from the roots down,
+// consumers, and last the deletions. A single difference that cannot be corrected is in the report. An error means
+// that the source or the target did not answer, or is a DeletionsError.
 func (m *Mirror) Pass(ctx context.Context, cfg PassConfig) (*Report, error) {
 	cfg.MaxLines = cmp.Or(cfg.MaxLines, 100)
 	if cfg.Progress == nil {
@@ -105,10 +105,11 @@ func (m *Mirror) Pass(ctx context.Context, cfg PassConfig) (*Report, error) {
 	return p.report, nil
 }
 
-// DeletionsError refuses a pass that would delete most of the target's providers: the source is another one than meant.
+// DeletionsError refuses a pass that would delete most of the target's providers: the source is probably the wrong
+// one.
 type DeletionsError struct {
 	Source, Target string
-	// Listed are the source's providers; Deleted of the target's Had would be deleted.
+	// Listed is the number of the source's providers; of the target's Had providers, Deleted would be deleted.
 	Listed, Deleted, Had int
 }
 
@@ -117,11 +118,11 @@ func (e *DeletionsError) Error() string {
 		e.Source, e.Listed, e.Target, e.Had, e.Deleted)
 }
 
-// deletedUnasked is how many providers a target has of which a pass may delete most without AllowDeletions.
+// deletedUnasked is the number of target providers up to which a pass may delete most of them without AllowDeletions.
 const deletedUnasked = 10
 
-// refuseDeletions returns a DeletionsError if the target has providers and the source none, or if most of the target's
-// would be deleted. Those of trees that agents report would not.
+// refuseDeletions returns a DeletionsError if the source has no providers and the target has, or if most of the
+// target's would be deleted. Providers in trees that agents report are never deleted, so they do not count.
 func (p *pass) refuseDeletions(ctx context.Context, listed []provider, have []*placement.Provider) error {
 	isMost := func(n int) bool {
 		return len(listed) == 0 && len(have) > 0 || len(have) > deletedUnasked && 2*n > len(have)
@@ -152,7 +153,7 @@ func (p *pass) refuseDeletions(ctx context.Context, listed []provider, have []*p
 }
 
 func (p *pass) run(ctx context.Context) error {
-	// The target first: what is copied to it between the two lists is no deletion then.
+	// The target is read first, so that a provider copied to it between the two lists is not taken as deleted.
 	have, err := p.target.Providers(ctx, placement.ProviderQuery{})
 	if err != nil {
 		return err
@@ -196,8 +197,8 @@ func (p *pass) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// found records a difference, and puts it right. A dry pass only asks whether an agent reports it, if probe is not nil. An
-// error that is no refusal ends the pass.
+// found records a difference, and corrects it with put. A dry pass calls probe instead, if it is not nil, to find out
+// whether an agent reports the object. An error that is no refusal ends the pass.
 func (p *pass) found(what What, object, detail string, put, probe func() error) error {
 	line := Line{What: what, Object: object, Detail: detail}
 	do := put
@@ -218,7 +219,7 @@ func (p *pass) found(what What, object, detail string, put, probe func() error) 
 	case r != nil:
 		line.Error = r.Error()
 	case statusOf(err) == http.StatusConflict, statusOf(err) == http.StatusBadRequest, errors.Is(err, errChanging):
-		line.Error = err.Error() // of a Remote; or it is written all the time
+		line.Error = err.Error() // a Remote refused it, or it changes all the time
 	case err != nil:
 		ends = fmt.Errorf("%s %s: %w", what, object, err)
 	}
@@ -234,7 +235,7 @@ func (p *pass) found(what What, object, detail string, put, probe func() error) 
 	return ends
 }
 
-// each does something with many, some at a time, and ends with the first error.
+// each calls do for the entries of list, some at a time, and ends with the first error.
 func each[T any](ctx context.Context, p *pass, what string, list []T, do func(context.Context, T) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(p.parallel)
@@ -297,7 +298,7 @@ func (p *pass) bothNames(ctx context.Context, kind placement.NameKind) (have, wa
 	return have, want, err
 }
 
-// copyProviders goes from the roots down, one level of the trees after the other.
+// copyProviders copies from the roots down, one level of the trees after the other.
 func (p *pass) copyProviders(ctx context.Context, listed []provider, known map[string]*placement.Provider) error {
 	for _, level := range levels(listed) {
 		if err := each(ctx, p, "providers", level, func(ctx context.Context, one provider) error {
@@ -324,19 +325,19 @@ func (p *pass) copyListed(ctx context.Context, listed *provider, have *placement
 	}
 	want, err := p.source.provider(ctx, listed.UUID)
 	if err != nil || want == nil {
-		return err // deleted since it was listed: another pass finds that
+		return err // deleted since it was listed: the next pass finds that
 	}
 	w := providerWrite(have, want, p.Cell, p.countsItself)
 	if w == nil {
 		return nil
 	}
 	if w.Name == nil && w.Parent == nil && w.Inventories == nil && w.Traits == nil && w.Aggregates == nil && p.Dry {
-		return nil // a generation alone is no difference to anybody who reads
+		return nil // readers see no difference in a generation alone
 	}
 	return p.found(ProviderDiffers, listed.UUID, explain(have, w), put, func() error { return p.leaveAgent(ctx, listed.UUID) })
 }
 
-// levels are the roots, their children, and so on.
+// levels divides providers into the roots, their children, and so on.
 func levels(listed []provider) (out [][]provider) {
 	parents := make(map[string]string, len(listed))
 	for _, one := range listed {
@@ -355,8 +356,8 @@ func levels(listed []provider) (out [][]provider) {
 	return out
 }
 
-// copyConsumers compares what each provider's consumers hold: one request a provider to the source. Of consumers that
-// differ all is read.
+// copyConsumers compares what consumers hold of each provider, with one request for each provider to the source.
+// Consumers that differ are then read whole.
 func (p *pass) copyConsumers(ctx context.Context, listed []provider, have []*placement.Provider) error {
 	want, err := p.sourceConsumers(ctx, listed)
 	if err != nil {
@@ -386,8 +387,9 @@ func (p *pass) copyConsumers(ctx context.Context, listed []provider, have []*pla
 	})
 }
 
-// compareOwners compares project, user and type, which a list of a provider's consumers does not have: somebody else may
-// have written to the target since, or its generations are its own. A request a consumer.
+// compareOwners compares project, user and type, which the list of a provider's consumers does not have. They may
+// differ since others wrote to the target, or since its generations are its own. It sends one request for each
+// consumer.
 func (p *pass) compareOwners(ctx context.Context, have *placement.Consumer, put, probe func() error) error {
 	if p.Quick {
 		return nil
@@ -400,7 +402,7 @@ func (p *pass) compareOwners(ctx context.Context, have *placement.Consumer, put,
 		have.ProjectID, have.UserID, have.Type, want.ProjectID, want.UserID, want.Type), put, probe)
 }
 
-// sourceConsumers has what consumers hold, and their generations alone.
+// sourceConsumers gives the source's consumers with only their allocations and generations.
 func (p *pass) sourceConsumers(ctx context.Context, listed []provider) (map[string]*placement.Consumer, error) {
 	out := map[string]*placement.Consumer{}
 	var mu sync.Mutex
@@ -425,7 +427,7 @@ func (p *pass) sourceConsumers(ctx context.Context, listed []provider) (map[stri
 	return out, err
 }
 
-// targetConsumers has those that hold something of any provider of both sides.
+// targetConsumers gives the target's consumers that hold something of any provider of both sides.
 func (p *pass) targetConsumers(ctx context.Context, listed []provider, have []*placement.Provider) (map[string]*placement.Consumer, error) {
 	ids := make(map[string]bool, len(listed))
 	for _, one := range listed {
@@ -451,7 +453,7 @@ func (p *pass) targetConsumers(ctx context.Context, listed []provider, have []*p
 	return out, err
 }
 
-// extraProviders are those of the target that the source does not list.
+// extraProviders gives the target's providers that the source does not list.
 func extraProviders(listed []provider, have []*placement.Provider) (extra []provider) {
 	stays := make(map[string]bool, len(listed))
 	for _, one := range listed {
@@ -465,7 +467,7 @@ func extraProviders(listed []provider, have []*placement.Provider) (extra []prov
 	return extra
 }
 
-// deleteProviders deletes what the source no longer lists, the deepest first.
+// deleteProviders deletes providers that the source no longer lists, the deepest level first.
 func (p *pass) deleteProviders(ctx context.Context, listed []provider, have []*placement.Provider) error {
 	for _, level := range slices.Backward(levels(extraProviders(listed, have))) {
 		for _, one := range level {

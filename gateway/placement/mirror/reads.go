@@ -14,32 +14,33 @@ import (
 	"time"
 )
 
-// maxCompared bounds the answers that are compared, in bytes.
+// maxCompared bounds an answer that is compared, in bytes.
 const maxCompared = 1 << 20
 
-// read is a read that the source answered.
+// read is a GET request with the answer to it.
 type read struct {
 	path, query, version string
 	status               int
 	body                 []byte
 }
 
-// Status is what a tap has done since its start.
+// Status counts what a tap has done since its start.
 type Status struct {
-	// Writes were answered by the source; Copied and CopyFailed are copies of what they wrote, Pending those to come.
+	// Writes counts forwarded writes that may have changed the source; Copied and CopyFailed count their copies, and
+	// Pending those still to come.
 	Writes, Copied, CopyFailed, Pending int
 	LastError                           string `json:",omitempty"`
-	// ReadsCompared had the same answer from both sides, but for those that ReadsDiffer counts by path. Reads that were too
-	// many or too long to be compared, or met writes each time, are in neither.
+	// ReadsCompared counts the reads whose answers were compared, and ReadsDiffer, by path, those whose answers
+	// differed. Reads that were too many, too long, or met writes each time, are in neither.
 	ReadsCompared int
 	ReadsDiffer   map[string]int
-	// LastDiffering is the last of these; nil for none.
+	// LastDiffering is the last read that differed; nil for none.
 	LastDiffering *DifferingRead
-	// Passes have compared everything.
+	// Passes counts the passes that have compared everything.
 	Passes int
 }
 
-// DifferingRead is a read that both sides answered differently.
+// DifferingRead is a read to which both sides gave different answers.
 type DifferingRead struct {
 	Path, Microversion string
 	Source, Target     string
@@ -55,7 +56,7 @@ func (t *Tap) Status() Status {
 	return s
 }
 
-// forwardRead forwards, and hands the answer over to be compared.
+// forwardRead forwards a read, and queues the answer for comparison.
 func (t *Tap) forwardRead(w http.ResponseWriter, r *http.Request, path string) {
 	if t.compared == nil || r.Method != http.MethodGet {
 		t.front.ServeHTTP(w, r)
@@ -64,7 +65,7 @@ func (t *Tap) forwardRead(w http.ResponseWriter, r *http.Request, path string) {
 	answer := &recorder{ResponseWriter: w, keep: maxCompared}
 	t.front.ServeHTTP(answer, r)
 	if answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden || answer.status >= 500 {
-		return // the target was not asked by this caller, or the source did not answer
+		return // the caller was refused, or the source did not answer
 	}
 	one := read{path, r.URL.RawQuery, r.Header.Get("OpenStack-API-Version"), answer.status, answer.body.Bytes()}
 	if answer.keep > 0 {
@@ -86,8 +87,8 @@ func (t *Tap) compareReads(ctx context.Context) {
 	}
 }
 
-// compareRead asks the target. When that differs, both are asked again while nothing is written and all that was is
-// copied. A read for which there is no such time is left.
+// compareRead asks the target. If the answers differ, it asks both sides again while no write is under way and all
+// copies are done. A read without such a time is not counted.
 func (t *Tap) compareRead(ctx context.Context, one *read) {
 	target := t.ask(ctx, t.compared, one)
 	equal, quiet := equalAnswers(one, target), true
@@ -121,7 +122,7 @@ func (t *Tap) compareRead(ctx context.Context, one *read) {
 	t.status.LastDiffering = &DifferingRead{one.path + "?" + one.query, one.version, shorten(one), shorten(target)}
 }
 
-// writes are those that began, and those that are not answered yet.
+// writes gives the number of writes that began, and of those without an answer yet.
 func (t *Tap) writes() (begun, running int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,8 +133,8 @@ func shorten(r *read) string {
 	return fmt.Sprintf("%d %s", r.status, r.body[:min(len(r.body), 2000)])
 }
 
-// settle waits until everything was compared once, no write is under way and nothing is to be copied, and says how many
-// writes had begun by then; false when that takes longer than CompareSettled.
+// settle waits until a pass has succeeded, no write is under way, and no copy is pending. It gives the number of
+// writes that had begun by then; settled is false if that takes longer than CompareSettled.
 func (t *Tap) settle(ctx context.Context) (begun int, settled bool) {
 	limit := time.NewTimer(t.cfg.CompareSettled)
 	defer limit.Stop()
@@ -154,7 +155,7 @@ func (t *Tap) settle(ctx context.Context) (begun int, settled bool) {
 	}
 }
 
-// ask repeats a read, as the mirror's user.
+// ask repeats a read with the mirror's own token.
 func (t *Tap) ask(ctx context.Context, of http.Handler, one *read) *read {
 	w := &answerWriter{header: http.Header{}}
 	r := (&http.Request{
@@ -174,7 +175,7 @@ func (t *Tap) ask(ctx context.Context, of http.Handler, one *read) *read {
 	return &read{one.path, one.query, one.version, cmp.Or(w.status, http.StatusOK), w.body.Bytes()}
 }
 
-// answerWriter is an answer in memory.
+// answerWriter is an http.ResponseWriter in memory.
 type answerWriter struct {
 	header http.Header
 	status int
@@ -187,7 +188,7 @@ func (w *answerWriter) WriteHeader(status int) { w.status = cmp.Or(w.status, sta
 
 func (w *answerWriter) Write(b []byte) (int, error) { return w.body.Write(b) }
 
-// pattern is a path without its names, to count by.
+// pattern gives a path without its names, for counting.
 func pattern(path string) string {
 	parts := strings.Split(path, "/")
 	for i := range parts {
@@ -198,8 +199,8 @@ func pattern(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// equalAnswers compares statuses and, of successes, the JSON: lists in any order, without generations, which a target
-// counts by itself. Answers to a limit have as many candidates.
+// equalAnswers compares statuses and, of successes, the JSON: lists in any order, without generations, since a target
+// may have its own. Answers to a query with a limit only need as many candidates.
 func equalAnswers(a, b *read) bool {
 	if a.status != b.status || a.status >= 300 {
 		return a.status == b.status
@@ -241,7 +242,7 @@ func normalize(v any) any {
 func encoded(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return err.Error() // what was decoded can be encoded
+		return err.Error() // cannot happen: the value was decoded from JSON
 	}
 	return string(text)
 }

@@ -13,12 +13,12 @@ import (
 	"cellgate/gateway/placement"
 )
 
-// Remote is a Placement as the target of a mirror: for the way back. Its API cannot do all that a Backend can: a write
-// of one thing is several requests, which copying again completes; generations count what it is sent; and it refuses
-// allocations above its capacity.
+// Remote is a Placement as the target of a mirror, for the way back. Its API can do less than a Backend. One write is
+// several requests, which a repeated copy completes. It counts generations itself, and it refuses allocations above
+// its capacity.
 type Remote struct{ *Client }
 
-// Providers answers the queries of a mirror: by UUIDs, Name and InTree.
+// Providers answers the queries that a mirror makes: by one uuid, by Name, by InTree, and for all.
 func (r Remote) Providers(ctx context.Context, q placement.ProviderQuery) ([]*placement.Provider, error) {
 	if len(q.UUIDs) == 1 {
 		p, err := r.provider(ctx, q.UUIDs[0])
@@ -40,7 +40,7 @@ func (r Remote) Providers(ctx context.Context, q placement.ProviderQuery) ([]*pl
 	}
 	var out []*placement.Provider
 	for i := range listed {
-		// Generations may differ by now: whoever writes reads again.
+		// Generations may have changed since the list, so each provider is read again.
 		p, err := r.provider(ctx, listed[i].UUID)
 		if err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (r Remote) Providers(ctx context.Context, q placement.ProviderQuery) ([]*pl
 	return out, nil
 }
 
-// Consumers answers by UUIDs or Provider.
+// Consumers answers queries by UUIDs or Provider.
 func (r Remote) Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*placement.Consumer, error) {
 	ids := q.UUIDs
 	if q.Provider != "" {
@@ -87,12 +87,12 @@ func namePath(kind placement.NameKind, name string) string {
 	return "/resource_classes/" + name
 }
 
-// PutName registers a name; created is not known.
+// PutName registers a name; created is always false, since the answer does not say.
 func (r Remote) PutName(ctx context.Context, kind placement.NameKind, name string) (bool, error) {
 	return false, r.do(ctx, http.MethodPut, namePath(kind, name), nil, nil)
 }
 
-// DeleteName is refused while a provider has the name.
+// DeleteName deletes a name; it is refused while a provider has the name.
 func (r Remote) DeleteName(ctx context.Context, kind placement.NameKind, name string) error {
 	err := r.do(ctx, http.MethodDelete, namePath(kind, name), nil, nil)
 	switch {
@@ -106,7 +106,7 @@ func (r Remote) DeleteName(ctx context.Context, kind placement.NameKind, name st
 	return err
 }
 
-// Write does what a mirror asks for: one provider or one consumer.
+// Write does the writes that a mirror makes: of one provider or one consumer.
 func (r Remote) Write(ctx context.Context, w placement.Write) error {
 	for i := range w.Providers {
 		if err := r.writeProvider(ctx, &w.Providers[i]); err != nil {
@@ -161,7 +161,8 @@ func (r Remote) writeProvider(ctx context.Context, w *placement.ProviderWrite) e
 	return r.writeContents(ctx, w, path, made.Generation)
 }
 
-// create makes a provider, a root in the cell unless that is empty. OpenStack's own Placement has no cells.
+// create makes a provider; a root goes to cell unless that is empty. OpenStack's own Placement has no cells, so a 404
+// for the cell's path falls back to the plain one.
 func (r Remote) create(ctx context.Context, cell string, body map[string]any, made *provider) error {
 	if cell != "" {
 		base, _, _ := strings.Cut(r.base, placement.CellsPath)
@@ -175,7 +176,7 @@ func (r Remote) create(ctx context.Context, cell string, body map[string]any, ma
 	return r.do(ctx, http.MethodPost, "/resource_providers", body, made)
 }
 
-// agentRefused is the refusal (AgentTree) in an answer; nil for another answer.
+// agentRefused gives the refusal (AgentTree) in an answer; nil for any other answer.
 func agentRefused(err error, uuid string) error {
 	if e, ok := err.(*AnswerError); ok && e.Code == placement.CodeAgentTree {
 		return &placement.Refusal{Reason: placement.AgentTree, Provider: uuid, Detail: err.Error()}
@@ -183,7 +184,7 @@ func agentRefused(err error, uuid string) error {
 	return nil
 }
 
-// createRefused says what a create or update of a provider lacks, as a Backend does.
+// createRefused turns the error of a create or update of a provider into the refusal that a Backend gives.
 func (r Remote) createRefused(err error, w *placement.ProviderWrite, parent any) error {
 	if refused := agentRefused(err, w.UUID); refused != nil {
 		return refused
@@ -216,7 +217,8 @@ func (r Remote) deleteProvider(ctx context.Context, uuid, path string) error {
 	return &placement.Refusal{Reason: why, Provider: uuid, Detail: err.Error()}
 }
 
-// writeContents replaces what is given, each under the generation that the one before left.
+// writeContents replaces the given traits, aggregates and inventories, each with the generation that the write before
+// left.
 func (r Remote) writeContents(ctx context.Context, w *placement.ProviderWrite, path string, generation int64) error {
 	var answer struct {
 		Generation int64 `json:"resource_provider_generation"`
@@ -270,7 +272,7 @@ func contentsRefused(err error, uuid string) error {
 	return &placement.Refusal{Reason: why, Provider: uuid, Detail: err.Error()}
 }
 
-// typeOfUnknown is written for consumers of the unknown type, which Placement takes from nobody.
+// typeOfUnknown is written for consumers of the unknown type, which Placement does not accept in a write.
 const typeOfUnknown = "INSTANCE"
 
 func (r Remote) writeConsumer(ctx context.Context, w *placement.ConsumerWrite) error {

@@ -18,22 +18,24 @@ import (
 	"cellgate/gateway/placement"
 )
 
-// TapConfig is how a tap works.
+// TapConfig configures a tap.
 type TapConfig struct {
-	// MaxBody is the longest body of a request, in bytes; 0 for 4 MiB.
+	// MaxBody bounds the body of a request, in bytes; 0 for 4 MiB.
 	MaxBody int64
-	// MaxPending bounds what waits to be copied. When more was written, all is compared instead; 0 for 10,000.
+	// MaxPending bounds the objects that wait to be copied. If more are written, a pass compares everything instead;
+	// 0 for 10,000.
 	MaxPending int
-	// RetryAfter is how long a copy waits that did not succeed; 0 for 2 s.
+	// RetryAfter is the wait before a failed copy is repeated; 0 for 2 s.
 	RetryAfter time.Duration
-	// FinishWithin is how long Run goes on copying what waits after its context ended; 0 for 5 s.
+	// FinishWithin is how long Run goes on with pending copies after its context ended; 0 for 5 s.
 	FinishWithin time.Duration
-	// PassEvery is how often all is compared, by a quick pass; 0 for an hour. The first pass, at the start, reads all.
+	// PassEvery is how often a quick pass compares everything; 0 for an hour. The first pass, at the start, reads
+	// everything.
 	PassEvery time.Duration
-	// CompareReads is how many of the source's answers to reads wait to be compared with Compared's; more are not
-	// compared; 0 for 100.
+	// CompareReads bounds the source's answers to reads that wait for comparison with the target's; further ones are
+	// not compared; 0 for 100.
 	CompareReads int
-	// CompareSettled is how long a read that differs waits for copies before it is asked again; 0 for 5 s.
+	// CompareSettled is how long a read that differs waits for copies before it is repeated; 0 for 5 s.
 	CompareSettled time.Duration
 }
 
@@ -48,16 +50,16 @@ func (c TapConfig) withDefaults() TapConfig {
 	return c
 }
 
-// Tap serves the Placement API from the mirror's source, and has copied what was written through it. Callers wait for
-// the source alone: a target that does not answer delays nobody, and gets what it missed.
+// Tap serves the Placement API from the mirror's source, and has the mirror copy what callers wrote through it.
+// Callers only wait for the source: a target that does not answer delays nobody, and gets the missed writes later.
 //
-// Run copies; without it nothing is.
+// Only Run copies.
 type Tap struct {
 	cfg    TapConfig
 	mirror *Mirror
 	// front answers callers: the source.
 	front http.Handler
-	// compared answers reads from the target, to be compared; nil: they are not.
+	// compared answers reads from the target, for comparison; nil: reads are not compared.
 	compared http.Handler
 	log      *slog.Logger
 	queue    *queue
@@ -65,12 +67,12 @@ type Tap struct {
 
 	mu     sync.Mutex
 	status Status
-	// begun counts writes that were forwarded, running those that are not answered yet.
+	// begun counts the writes that were forwarded, running those without an answer yet.
 	begun, running int
 }
 
-// NewTap has front answer, which is the source of m: a proxy of a Placement (Proxy), or the API of the cells. Reads are
-// compared with those of compared, unless it is nil.
+// NewTap makes a tap. front answers callers, and is the source of m: a proxy of a Placement (Proxy), or the API of
+// the cells. Reads are compared with the answers of compared, unless it is nil.
 func NewTap(cfg TapConfig, m *Mirror, front, compared http.Handler, log *slog.Logger) *Tap {
 	cfg = cfg.withDefaults()
 	return &Tap{
@@ -79,7 +81,7 @@ func NewTap(cfg TapConfig, m *Mirror, front, compared http.Handler, log *slog.Lo
 	}
 }
 
-// Proxy forwards to the Placement at base; what comes below /cells/NAME is forwarded without that.
+// Proxy forwards to the Placement at base. It strips the prefix /cells/NAME from paths.
 func Proxy(base string, transport http.RoundTripper, log *slog.Logger) (http.Handler, error) {
 	target, err := url.Parse(base)
 	if err != nil || target.Host == "" {
@@ -102,7 +104,7 @@ func Proxy(base string, transport http.RoundTripper, log *slog.Logger) (http.Han
 	}, nil
 }
 
-// splitCell divides /cells/NAME/… as the Placement API of the cells does.
+// splitCell splits /cells/NAME/… into the cell and the path below, as the Placement API of the cells does.
 func splitCell(path string) (cell, rest string) {
 	below, ok := strings.CutPrefix(path, "/cells/")
 	if !ok {
@@ -112,7 +114,7 @@ func splitCell(path string) (cell, rest string) {
 	return cell, "/" + rest
 }
 
-// ServeHTTP forwards, and notes what was written.
+// ServeHTTP forwards a request, and queues the objects that it wrote for a copy.
 func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	cell, path := splitCell(r.URL.Path)
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -132,7 +134,8 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))
 	answer := &recorder{ResponseWriter: w}
-	// A write counts as done until its answer says otherwise: the caller may be gone before it comes.
+	// A write may have been done unless its answer is a redirect or a 4xx: the caller may be gone before an answer
+	// comes.
 	done := false
 	t.begin(1)
 	defer t.begin(-1)
@@ -145,7 +148,7 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	done = true
 }
 
-// begin counts a write that is forwarded; n is -1 when it was answered and noted.
+// begin counts a write that is forwarded; n is -1 once it was answered and queued.
 func (t *Tap) begin(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,7 +165,7 @@ func (t *Tap) note(what []thing) {
 	t.status.Writes++
 }
 
-// recorder keeps the status of an answer, and the body up to a bound if it is asked to.
+// recorder keeps the status of an answer, and its body if that has at most keep bytes.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -187,12 +190,12 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap serves http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Run copies what is noted, compares reads, and passes over everything at the start and every PassEvery. It returns
-// when ctx ends and all is copied that was noted until then, or FinishWithin has passed: Status tells what is pending. It
-// also returns, with a DeletionsError, when the first pass would delete most of the target's providers.
+// Run copies queued objects, compares reads, and makes a pass at the start and every PassEvery. After ctx has ended,
+// it returns once all queued objects are copied or FinishWithin has passed; Status tells what is pending. It also
+// returns, with a DeletionsError, if the first pass would delete most of the target's providers.
 func (t *Tap) Run(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -215,8 +218,8 @@ func (t *Tap) Run(ctx context.Context) error {
 	return refused
 }
 
-// passOver passes at the start, every PassEvery, and when the queue was full. Passes after the first may delete anything:
-// both sides were equal.
+// passOver makes a pass at the start, every PassEvery, and when the queue was full. Passes after the first may delete
+// any number of providers, since both sides were equal once.
 func (t *Tap) passOver(ctx context.Context) error {
 	first, quick, failed := true, false, ""
 	for {
@@ -251,7 +254,7 @@ func (t *Tap) passOver(ctx context.Context) error {
 	}
 }
 
-// copyNoted copies one thing after the other, until ctx has ended and none waits; copying bounds each copy.
+// copyNoted copies one queued object after the other, until ctx has ended and none waits; copying bounds each copy.
 func (t *Tap) copyNoted(ctx, copying context.Context) {
 	for {
 		one, ok := t.queue.next(ctx)

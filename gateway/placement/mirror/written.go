@@ -15,7 +15,7 @@ import (
 	"cellgate/gateway/placement"
 )
 
-// kind of what a mirror copies.
+// kind is the kind of an object that a mirror copies.
 type kind string
 
 const (
@@ -24,17 +24,17 @@ const (
 	namesThing    kind = "names"
 )
 
-// thing is what one copy makes equal.
+// thing is the object of one copy.
 type thing struct {
 	kind  kind
 	id    string
 	names placement.NameKind
-	// cell is where a new root goes.
+	// cell is the cell of a new root.
 	cell string
 }
 
-// writtenBy names what a request wrote: by its path, by the body of those that write several things, and by the
-// Location of what was made.
+// writtenBy gives the objects that a request wrote: by its path, by the body of a request that writes several, and by
+// the Location of a created one.
 func writtenBy(method, requestPath string, body []byte, location, cell string) (out []thing) {
 	parts := strings.Split(strings.Trim(requestPath, "/"), "/")
 	provider := func(id string) { out = append(out, thing{kind: providerThing, id: canonical(id), cell: cell}) }
@@ -81,7 +81,7 @@ func writtenBy(method, requestPath string, body []byte, location, cell string) (
 	return out
 }
 
-// canonical writes a uuid as Placement keeps it.
+// canonical gives a uuid in the form that Placement stores.
 func canonical(id string) string {
 	if u, err := uuid.Parse(id); err == nil {
 		return u.String()
@@ -89,7 +89,7 @@ func canonical(id string) string {
 	return id
 }
 
-// ignoreAgents takes the refusal of what an agent reports as done: the report of passes counts them.
+// ignoreAgents drops the refusal of an object that an agent reports; the reports of passes count these.
 func ignoreAgents(err error) error {
 	if reason, _ := refusedBecause(err); reason == placement.AgentTree {
 		return nil
@@ -97,15 +97,15 @@ func ignoreAgents(err error) error {
 	return err
 }
 
-// queue has what is to be copied, each once: a thing that was written again while it is copied is copied again.
+// queue has the objects to copy, each once. An object that is written again during its copy is copied again.
 type queue struct {
 	most int
-	// more says that something was added, overflow that something was not.
+	// more signals that an object was added, overflow that one was left out.
 	more, overflow chan struct{}
 
 	mu      sync.Mutex
 	waiting []thing
-	// state of each thing that waits or is copied; again: it was written since its copy began.
+	// state has each object that waits or is copied; again: it was written since its copy began.
 	state map[thing]*queued
 }
 
@@ -122,7 +122,7 @@ func newQueue(most int) *queue {
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it is awake
+	default: // a signal is already pending
 	}
 }
 
@@ -142,7 +142,7 @@ func (q *queue) add(t thing) {
 	wake(q.more)
 }
 
-// next waits for a thing; false when ctx has ended and none waits.
+// next waits for an object; false once ctx has ended and none waits.
 func (q *queue) next(ctx context.Context) (thing, bool) {
 	for {
 		q.mu.Lock()
@@ -165,8 +165,8 @@ func (q *queue) next(ctx context.Context) (thing, bool) {
 	}
 }
 
-// done ends a copy. One that failed is tried again after a while; one that was written again, at once. isNew: it failed,
-// and not for the reason of the copy before.
+// done ends a copy. A failed copy is repeated after retry. An object that was written meanwhile is copied again at
+// once. isNew reports that the copy failed, for another reason than the copy before.
 func (q *queue) done(t thing, err error, retry time.Duration) (isNew bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -193,7 +193,7 @@ func (q *queue) enqueue(t thing) {
 	wake(q.more)
 }
 
-// pending is how many things wait, are copied, or are to be tried again.
+// pending gives the number of objects that wait, are copied, or wait for a retry.
 func (q *queue) pending() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
