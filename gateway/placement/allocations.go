@@ -28,7 +28,7 @@ const (
 	// nobody is the project and the user of consumers that were written before 1.8: Placement's
 	// incomplete_consumer_project_id.
 	nobody = "00000000-0000-0000-0000-000000000000"
-	// unknownType is of consumers that were written without a type, allTypes asks for the sum of all.
+	// unknownType is the type of consumers that were written without one; allTypes asks for the sum of all types.
 	unknownType, allTypes = "unknown", "all"
 )
 
@@ -95,7 +95,7 @@ func (c *call) listProviderAllocations() error {
 	return c.reply(http.StatusOK, map[string]any{"allocations": allocations, "resource_provider_generation": p.Generation})
 }
 
-// consumerWriteOf reads what a checked body gives a consumer.
+// consumerWriteOf converts a checked body into the write of a consumer.
 func (c *call) consumerWriteOf(id string, body map[string]any) ConsumerWrite {
 	w := ConsumerWrite{UUID: id, ProjectID: nobody, UserID: nobody, Allocations: Allocations{}, AnyGeneration: c.version < consumerGenerationSince}
 	if project, ok := body["project_id"].(string); ok {
@@ -176,7 +176,7 @@ func (c *call) consumerWritesOf(body map[string]any) ([]ConsumerWrite, error) {
 	return out, nil
 }
 
-// writeAllocations writes, and answers a refusal as Placement does; missing begins the text about an unknown name.
+// writeAllocations writes, and answers a refusal as Placement does; missing begins the text about an unknown class.
 func (c *call) writeAllocations(w Write, missing string) error {
 	w.Cell = c.cell
 	err := c.checkClasses(w.Consumers, missing)
@@ -209,8 +209,8 @@ func (c *call) writeAllocations(w Write, missing string) error {
 	})
 }
 
-// checkClasses refuses an unknown class. Conflicts and unknown providers are named before it, as by Placement, which
-// learns of classes last.
+// checkClasses refuses an unknown class. As in Placement, which looks up classes last, conflicts and unknown
+// providers are reported before it.
 func (c *call) checkClasses(consumers []ConsumerWrite, missing string) error {
 	unknown, err := "", error(nil)
 	for _, w := range consumers {
@@ -250,7 +250,7 @@ func (c *call) explainClass(consumers []ConsumerWrite, missing, class string) er
 	return badRequest("%sNo such resource class %s.", missing, class)
 }
 
-// explainConsumer names the generation that a refused write should have had.
+// explainConsumer gives the error of a write with a wrong consumer generation; it names the right one.
 func (c *call) explainConsumer(consumers []ConsumerWrite, r *Refusal) error {
 	for _, w := range consumers {
 		if w.UUID != r.Consumer {
@@ -267,7 +267,7 @@ func (c *call) explainConsumer(consumers []ConsumerWrite, r *Refusal) error {
 	return conflict(codeConcurrentUpdate, "Inventory and/or allocations changed while attempting to allocate: %s", r.text())
 }
 
-// holdAlready says whether the consumers are as a write would leave them, but for their generations.
+// holdAlready reports whether the consumers are already as a write would leave them, apart from their generations.
 func (c *call) holdAlready(consumers []ConsumerWrite) (bool, error) {
 	for _, w := range consumers {
 		held, err := c.consumer(w.UUID)
@@ -285,7 +285,7 @@ func (c *call) holdAlready(consumers []ConsumerWrite) (bool, error) {
 	return true, nil
 }
 
-// consumerConflict gives the answer to a write whose consumer has another generation; nil when it has that one.
+// consumerConflict gives the error of a write whose generation is not the consumer's; nil if it is.
 func consumerConflict(w ConsumerWrite, held *Consumer) error {
 	if w.AnyGeneration {
 		return nil

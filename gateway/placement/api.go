@@ -30,9 +30,9 @@ type api struct {
 // New serves the Placement API from a backend:
 //
 //	/…             Placement's paths
-//	/cells/NAME/…  the same; new root providers go to the cell NAME, which there must be
+//	/cells/NAME/…  the same; new root providers go to the cell NAME, which must exist
 //
-// The handler keeps no state beside validated tokens.
+// The handler keeps no state except validated tokens.
 func New(cfg Config, d Deps) (http.Handler, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -50,11 +50,11 @@ type call struct {
 	id      string
 	version version
 	caller  *caller
-	// cell is where new roots go, prefix what the paths of answers begin with; both empty without /cells/NAME.
+	// cell is the cell of new roots, prefix the beginning of paths in answers; both are empty without /cells/NAME.
 	cell, prefix string
 	vars         map[string]string
 	query        parameters
-	// request is the one of Requests that it is; empty until that is known.
+	// request is the request's name in Requests; empty until it is known.
 	request string
 	// names are the custom names that were read.
 	names map[NameKind][]string
@@ -63,7 +63,7 @@ type call struct {
 }
 
 const (
-	// CellsPath is before the name of a cell in the paths of requests that name one.
+	// CellsPath precedes the name of a cell in the paths of requests that name one.
 	CellsPath  = "/cells/"
 	requestID  = "X-Openstack-Request-Id"
 	jsonType   = "application/json"
@@ -100,7 +100,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fail(c.w, r, c.id, known, e)
 }
 
-// serve answers a request or says why not; known is its microversion, once that was read.
+// serve answers a request or returns the error; known is its microversion, nil before that is read.
 func (c *call) serve(path string) (known *version, err error) {
 	if path != "/" {
 		if c.caller, err = c.auth.authenticate(c.ctx, c.r); err != nil {
@@ -136,12 +136,13 @@ func (c *call) serve(path string) (known *version, err error) {
 // endpoint is one method of one path.
 type endpoint struct {
 	method string
-	// since and until are the microversions that have it; until 0 means the newest. older is the status before, 0 for 404.
+	// since and until are the first and last microversion that have it; until 0 means the newest. older is the status
+	// in other microversions, 0 for 404.
 	since, until version
 	older        int
-	// takes demands a body of JSON; accepts refuses who does not take JSON.
+	// takes demands a body of JSON; accepts refuses clients that do not accept JSON.
 	takes, accepts bool
-	// rule is the policy's name for it; empty for what anybody may.
+	// rule is the policy's name for it; empty if anybody may call it.
 	rule  string
 	serve func(*call) error
 }
@@ -155,17 +156,17 @@ func at(path string, endpoints ...endpoint) resource {
 	return resource{strings.Split(path, "/"), endpoints}
 }
 
-// resources are filled once: the handlers' file knows its own paths.
+// resources has all paths, each from the file of its handlers.
 var resources = slices.Concat(
 	[]resource{at("/", endpoint{method: http.MethodGet, serve: (*call).showVersions})},
 	classResources, providerResources, inventoryResources, usageResources, aggregateResources, allocationResources,
 	candidateResources, traitResources, reshaperResources,
 )
 
-// requestOf is a method and a path with the names of its variables.
+// requestOf gives a method and a path with the names of its variables.
 func requestOf(r resource, e endpoint) string { return e.method + " " + strings.Join(r.path, "/") }
 
-// Requests are those that the API serves, sorted.
+// Requests lists the requests that the API serves, sorted.
 func Requests() []string {
 	var out []string
 	for _, r := range resources {
@@ -188,7 +189,7 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// match gives the variables of a path.
+// match reports whether a path is the resource's, and gives the path's variables.
 func (r resource) match(path []string) (map[string]string, bool) {
 	if len(path) != len(r.path) {
 		return nil, false
@@ -205,7 +206,7 @@ func (r resource) match(path []string) (map[string]string, bool) {
 	return vars, true
 }
 
-// route finds the endpoint, and refuses who may not call it.
+// route finds the endpoint, and refuses callers that may not use it.
 func (c *call) route(path string) (*endpoint, error) {
 	parts := strings.Split(path, "/")
 	for _, r := range resources {
@@ -240,7 +241,7 @@ func (c *call) route(path string) (*endpoint, error) {
 
 func (c *call) admit(e *endpoint) error {
 	if e.takes {
-		// The error quotes a type that cannot be parsed.
+		// If the type cannot be parsed, the error quotes it.
 		given, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 		if err != nil {
 			given = cmp.Or(c.r.Header.Get("Content-Type"), "None")
@@ -258,7 +259,7 @@ func (c *call) admit(e *endpoint) error {
 	return nil
 }
 
-// acceptsJSON reads Accept: the most specific range that application/json is in decides.
+// acceptsJSON reads Accept: the most specific range that includes application/json decides.
 func acceptsJSON(headers []string) bool {
 	if len(headers) == 0 || strings.TrimSpace(headers[0]) == "" {
 		return true
@@ -287,7 +288,7 @@ func acceptsJSON(headers []string) bool {
 func (c *call) body(s *schema) (any, error) {
 	size := c.r.ContentLength
 	if size < 0 {
-		size = c.cfg.MaxBody // its length is not known: it may be as long as any
+		size = c.cfg.MaxBody // the length is not known: assume the most
 	}
 	if size > c.cfg.MaxBody {
 		return nil, &http.MaxBytesError{Limit: c.cfg.MaxBody}
@@ -314,12 +315,12 @@ func (c *call) body(s *schema) (any, error) {
 // maxDiscarded bounds what DiscardBody reads of a body: 64 MiB.
 const maxDiscarded = 64 << 20
 
-// DiscardBody reads the rest of a refused request's body up to a bound, before the answer. Else net/http closes the
-// connection after 256 KiB, and a client that sends all before it reads finds that reset, not the answer. A client that
-// waits to be asked for the body (Expect: 100-continue) is not asked.
+// DiscardBody reads the rest of a refused request's body, up to maxDiscarded, before the answer. Otherwise net/http
+// closes the connection after 256 KiB, and a client that sends its whole body before it reads gets a reset instead of
+// the answer. For a client that waits to be asked for the body (Expect: 100-continue), it does nothing.
 func DiscardBody(r *http.Request) {
 	if !strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
-		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded) // what cannot be read is not in the way of the answer
+		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded) // the answer is sent even if the body cannot be read
 	}
 }
 
@@ -334,7 +335,7 @@ func checkJSON(text []byte, s *schema) (any, error) {
 	return v, nil
 }
 
-// reply answers with JSON, which is of now.
+// reply answers with JSON, and names the silent cells that the answer lacks.
 func (c *call) reply(status int, v any) error {
 	c.markFresh()
 	for _, cell := range c.silent.list() {
@@ -344,7 +345,7 @@ func (c *call) reply(status int, v any) error {
 	return nil
 }
 
-// markFresh says when the answer was true: now. Shards do not keep when a row was last changed.
+// markFresh sets Last-Modified to the present time, since shards do not store when a row was last changed.
 func (c *call) markFresh() {
 	if c.version >= freshSince {
 		c.w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
@@ -357,7 +358,7 @@ func (c *call) replyEmpty(status int) error {
 	return nil
 }
 
-// setLocation names what was made.
+// setLocation sets the Location of a created object.
 func (c *call) setLocation(path string) {
 	scheme := "http"
 	if c.r.TLS != nil {
@@ -371,12 +372,12 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("an answer cannot be encoded: %v", err)) // only maps, texts and finite numbers are given
+		panic(fmt.Sprintf("an answer cannot be encoded: %v", err)) // callers only pass maps, texts and finite numbers
 	}
 	w.Header().Set("Content-Type", jsonType)
 	w.Header().Set("Content-Length", strconv.Itoa(text.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // the client is gone when it fails
+	_, _ = w.Write(text.Bytes()) // an error means that the client is gone
 }
 
 // showVersions is the version document.

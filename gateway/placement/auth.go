@@ -11,16 +11,17 @@ import (
 	"cellgate/internal/ingress"
 )
 
-// caller is who asks.
+// caller is an authenticated user of the API.
 type caller struct {
 	user, project string
 	roles         []string
 }
 
-// ruleUsages is the one rule that a project's reader meets, for usages of the own project.
+// ruleUsages is the only rule that permits a project's reader: usages of the reader's own project.
 const ruleUsages = "placement:usages"
 
-// may is Placement's default policy: admin and service may all, a reader the usages of the own project.
+// may is Placement's default policy: admin and service may do all, a reader may only read the usages of its own
+// project.
 func (who *caller) may(rule string, c *call) bool {
 	if slices.Contains(who.roles, "admin") || slices.Contains(who.roles, "service") {
 		return true
@@ -32,7 +33,7 @@ func (who *caller) may(rule string, c *call) bool {
 	return err == nil && who.project != "" && query.last("project_id") == who.project
 }
 
-// authenticator finds out who asks.
+// authenticator finds the caller of a request.
 type authenticator struct {
 	trustLoopback bool
 	keystone      *keystone // nil: not asked
@@ -48,7 +49,7 @@ func newAuthenticator(cfg Config, d Deps) authenticator {
 
 var errUnauthorized = &apiError{status: http.StatusUnauthorized, detail: "The request needs a valid X-Auth-Token."}
 
-// challenge is the header WWW-Authenticate.
+// challenge gives the value of the header WWW-Authenticate.
 func (a authenticator) challenge() string {
 	if a.keystone == nil {
 		return `Keystone uri=""`

@@ -5,33 +5,34 @@ import (
 	"fmt"
 )
 
-// Backend stores the API's providers and allocations, and answers its searches: the cells' shards, or, in tests,
-// memory. Names of classes and traits are canonical, uuids are lower case with dashes.
+// Backend stores the API's providers and allocations, and answers its searches. It is the cells' shards, or memory in
+// tests. Names of classes and traits are canonical; uuids are lower case with dashes.
 //
-// Errors are a *Refusal when the request cannot be done as things are, and a *fault.Error (CELL_UNAVAILABLE,
-// OUTCOME_UNKNOWN, OVERLOADED) when a cell that has to be asked does not answer. Lists, sums and searches are answered
-// without such a cell, which NoteSilentCell names; what a request names by uuid or name is never answered half.
+// An error is a *Refusal if the present state does not permit the request. It is a *fault.Error (CELL_UNAVAILABLE,
+// OUTCOME_UNKNOWN, OVERLOADED) if a cell that must be asked does not answer. Lists, sums and searches are answered
+// without such a cell, which the backend names with NoteSilentCell. An object that a request names by uuid or name is
+// never answered in part.
 type Backend interface {
-	// Providers lists the providers that q asks for, ordered by uuid; all of each.
+	// Providers lists the providers that q asks for, with all their contents, ordered by uuid.
 	Providers(ctx context.Context, q ProviderQuery) ([]*Provider, error)
-	// Consumers lists the consumers that q asks for which hold something, ordered by uuid; all that each holds,
-	// in every cell.
+	// Consumers lists those consumers of q that hold something, ordered by uuid, with all that each holds in every
+	// cell.
 	Consumers(ctx context.Context, q ConsumerQuery) ([]*Consumer, error)
 	// Usages sums what consumers of a project hold.
 	Usages(ctx context.Context, q UsageQuery) ([]Usage, error)
 	// Candidates finds the ways to allocate what q asks for.
 	Candidates(ctx context.Context, q CandidateQuery) (*Candidates, error)
-	// Write does all that w names in one transaction, or nothing. Writes of providers and consumers of several
-	// cells are refused (CrossCell), but for consumers: the cells' parts are then written one after the other,
-	// first those that take, then those that give back.
+	// Write does all of w in one transaction, or nothing. A write over several cells is refused (CrossCell), unless
+	// it only has consumers. The cells' parts are then written one after the other: first those that take something,
+	// then those that only give back.
 	Write(ctx context.Context, w Write) error
-	// Names lists the registered custom names of a kind, sorted. It is asked at most calls that name classes or
-	// traits, so it has to be cheap. The standard names are the API's (IsStandard).
+	// Names lists the registered custom names of a kind, sorted. Most calls that name classes or traits use it, so it
+	// must be cheap. It does not list the standard names (IsStandard).
 	Names(ctx context.Context, kind NameKind) ([]string, error)
-	// PutName registers a custom name in every cell; created is false when it was there.
+	// PutName registers a custom name in every cell; created is false if it was registered before.
 	PutName(ctx context.Context, kind NameKind, name string) (created bool, err error)
-	// DeleteName removes a custom name; refused (ClassInUse, TraitInUse) while a provider has it, and
-	// (ClassNotFound, TraitNotFound) when it is not there.
+	// DeleteName removes a custom name. It is refused (ClassInUse, TraitInUse) while a provider has the name, and
+	// (ClassNotFound, TraitNotFound) if the name is not registered.
 	DeleteName(ctx context.Context, kind NameKind, name string) error
 }
 
@@ -44,7 +45,7 @@ const (
 	TraitName
 )
 
-// Provider is a resource provider with all that belongs to it.
+// Provider is a resource provider with its inventories, traits, aggregates and usage.
 type Provider struct {
 	UUID, Name string
 	// RootUUID is its own for a root; ParentUUID is empty then.
@@ -58,17 +59,17 @@ type Provider struct {
 	Inventories map[string]Inventory
 	// Traits and Aggregates are sorted.
 	Traits, Aggregates []string
-	// Used is what consumers hold, by resource class; classes of which nothing is held may be absent.
+	// Used is what consumers hold, by resource class; a class without usage may be absent.
 	Used map[string]int64
 }
 
-// Inventory is what a provider has of a class. All fields are set; MinUnit and StepSize are at least 1.
+// Inventory is a provider's inventory of one class. All fields are set; MinUnit and StepSize are at least 1.
 type Inventory struct {
 	Total, Reserved, MinUnit, MaxUnit, StepSize int64
 	AllocationRatio                             float64
 }
 
-// ProviderQuery narrows Providers; zero fields do not. All given conditions must hold.
+// ProviderQuery narrows Providers. All given conditions must hold; a zero field is no condition.
 type ProviderQuery struct {
 	UUIDs []string
 	Name  string
@@ -76,7 +77,7 @@ type ProviderQuery struct {
 	InTree string
 	// Traits and Aggregates that the provider itself must have or must not have.
 	Traits, Aggregates NameFilter
-	// Resources, by class: the provider has an inventory in which this much fits now.
+	// Resources, by class: the provider has an inventory with room for this amount now.
 	Resources map[string]int64
 }
 
@@ -92,7 +93,7 @@ type Allocations map[string]map[string]int64
 // Consumer holds resources.
 type Consumer struct {
 	UUID string
-	// Generation counts writes to the consumer that leave it something; 1 after the first.
+	// Generation counts the writes after which the consumer holds something; 1 after the first.
 	Generation        int64
 	ProjectID, UserID string
 	// Type is upper case; "unknown" for a consumer that was written without one.
@@ -104,8 +105,8 @@ type Consumer struct {
 type ConsumerQuery struct {
 	UUIDs    []string
 	Provider string
-	// Cell, if given, is where the caller's consumers are: what it says of one that no other cell has is the answer,
-	// even when a cell does not answer.
+	// Cell, if given, is the cell of the caller's consumers. For a consumer that no other cell has, its answer
+	// decides even if other cells are silent.
 	Cell string
 }
 
@@ -119,52 +120,54 @@ type Usage struct {
 	Resources map[string]int64
 }
 
-// Write is one transaction, judged by the state it leaves: a reshape moves inventories and allocations together.
+// Write is one transaction. Only the state after it must be valid: a reshape moves inventories and allocations
+// together.
 //
-// Beside what ProviderWrite.Raise asks, it raises by one, once each, the generation of every provider that a written
-// consumer is given allocations of, and, of a consumer that is left with nothing, of every provider that it held
-// something of; but nothing for a consumer with MustExist.
+// Beside ProviderWrite.Raise, it raises generations by one, once for each provider: of every provider of which a
+// written consumer gets allocations; and, if a consumer is left with nothing, of every provider that it held
+// something of. It raises none for a consumer with MustExist.
 type Write struct {
 	Providers []ProviderWrite
 	Consumers []ConsumerWrite
-	// Cell is ConsumerQuery.Cell, for the consumers.
+	// Cell is as ConsumerQuery.Cell, for the written consumers.
 	Cell string
-	// Adopt writes what another Placement decided: neither capacity nor min_unit, max_unit and step_size are judged,
-	// and generations of providers are raised by Raise alone.
+	// Adopt writes the decisions of another Placement: capacity, min_unit, max_unit and step_size are not checked,
+	// and only Raise changes the generations of providers.
 	Adopt bool
 }
 
-// ProviderWrite creates, changes or deletes a provider; nil fields leave what is there.
+// ProviderWrite creates, changes or deletes a provider; nil fields change nothing.
 type ProviderWrite struct {
 	UUID string
-	// Cell is where a new root goes; empty for the backend's rule (host mapping, then the default cell). For
-	// others it must be empty or the tree's.
+	// Cell is the cell of a new root; empty for the backend's rule (the only cell, the compute node's, the default
+	// one). For other providers it must be empty or the tree's.
 	Cell string
-	// Create makes it; else it must exist. Delete removes it, which must hold no allocations and have no children.
+	// Create makes the provider; otherwise it must exist. Delete removes it; it must have no allocations and no
+	// children.
 	Create, Delete bool
 	// Name and Parent rename and reparent; a Parent of "" makes it a root.
 	Name, Parent *string
-	// Generation, if given, must be the provider's. Raise is added to it.
+	// Generation, if given, must equal the provider's. Raise is added to the provider's.
 	Generation *int64
 	Raise      int64
-	// Inventories, Traits and Aggregates replace what there is.
+	// Inventories, Traits and Aggregates replace the present ones.
 	Inventories        *map[string]Inventory
 	Traits, Aggregates *[]string
 }
 
-// ConsumerWrite replaces what a consumer holds; without Allocations it holds nothing afterwards, and is gone.
+// ConsumerWrite replaces what a consumer holds. Without Allocations, the consumer is deleted.
 type ConsumerWrite struct {
 	UUID string
-	// AnyGeneration writes whatever the generation is (microversions before 1.28). Else Generation must be the
-	// consumer's, nil for a consumer that must not exist.
+	// AnyGeneration writes without a check of the generation (microversions before 1.28). Otherwise Generation must
+	// be the consumer's, or nil for a consumer that must not exist.
 	AnyGeneration bool
 	Generation    *int64
-	// Raise is added to the generation beside the one of every write; at least 0.
+	// Raise is added to the generation, beside the one that every write adds; at least 0.
 	Raise int64
-	// ProjectID and UserID are kept when empty; so is Type.
+	// ProjectID, UserID and Type are kept if empty.
 	ProjectID, UserID, Type string
 	Allocations             Allocations
-	// MustExist is DELETE /allocations: refused (ConsumerNotFound) when there is nothing to delete.
+	// MustExist is DELETE /allocations: refused (ConsumerNotFound) if the consumer holds nothing.
 	MustExist bool
 }
 
@@ -180,31 +183,31 @@ type CandidateQuery struct {
 	RootTraits NameFilter
 	// Limit is 0 for no limit.
 	Limit int
-	// Nested: candidates may use providers that are not roots (from microversion 1.29 on).
+	// Nested: candidates may use providers that are not roots (since microversion 1.29).
 	Nested bool
 }
 
-// CandidateGroup is what one group of resources asks for. The unnumbered group may be spread over a tree and what
-// shares with it; a suffixed one is of one provider.
+// CandidateGroup is one group of requested resources. The unnumbered group may be spread over a tree and the
+// providers that share with it. A suffixed group must come from one provider.
 type CandidateGroup struct {
 	Resources          map[string]int64
 	Traits, Aggregates NameFilter
 	InTree             string
 }
 
-// Candidates are the ways found, and the providers that they name with the rest of these providers' trees.
+// Candidates are the candidates found, and the providers that they name with all others of these providers' trees.
 type Candidates struct {
 	Requests  []Candidate
 	Providers []*Provider
 }
 
-// Candidate is one way: what to allocate, and which providers serve each group.
+// Candidate is one possible allocation, with the providers of each group.
 type Candidate struct {
 	Allocations Allocations
 	Mappings    map[string][]string
 }
 
-// Reason says why a request cannot be done as things are.
+// Reason is why the present state does not permit a request.
 type Reason int
 
 // The reasons. The API has a status, an error code and a text for each.
@@ -217,9 +220,10 @@ const (
 	ProviderHasChildren
 	// ReparentRefused: a loop, a parent in another tree before 1.37, or a tree of another cell.
 	ReparentRefused
-	// InventoryInUse: inventories go of which consumers hold something; Class has all of them, separated by ", ".
+	// InventoryInUse: a write would remove inventories of which consumers hold something; Class lists their classes,
+	// separated by ", ".
 	InventoryInUse
-	// InventoryMissing: an allocation of a class of which the provider has none.
+	// InventoryMissing: an allocation of a class of which the provider has no inventory.
 	InventoryMissing
 	// InventoryRefused: an allocation that breaks min_unit, max_unit or step_size.
 	InventoryRefused
@@ -232,16 +236,16 @@ const (
 	TraitInUse
 	// CrossCell: providers of several cells in one transaction.
 	CrossCell
-	// CellNotFound: no cell is called Name; without a Name nothing says where a new root goes.
+	// CellNotFound: no cell is called Name; with an empty Name, nothing determines the cell of a new root.
 	CellNotFound
-	// AgentTree: an agent reports the host's providers; only it can change them.
+	// AgentTree: an agent reports the host's providers; only the agent can change them.
 	AgentTree
 )
 
-// Refusal is a request that cannot be done as things are.
+// Refusal is the error of a request that the present state does not permit.
 type Refusal struct {
 	Reason Reason
-	// Provider, Class, Consumer, Name are what it is about, where it is about one.
+	// Provider, Class, Consumer and Name are the objects that it is about; each may be empty.
 	Provider, Class, Consumer, Name string
 	// Detail is for people.
 	Detail string

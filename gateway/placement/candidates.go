@@ -174,7 +174,7 @@ func (c *call) requestWide(q *CandidateQuery) error {
 	return nil
 }
 
-// groups reads the groups; it gives their suffixes as they come.
+// groups reads the groups into q, and gives their suffixes in the order of the query.
 func (c *call) groups(q *CandidateQuery) ([]string, error) {
 	pattern := groupParameter
 	if c.version >= anySuffixSince {
@@ -215,7 +215,7 @@ func (c *call) groups(q *CandidateQuery) ([]string, error) {
 	return suffixes, nil
 }
 
-// checkGroups refuses groups without resources, but for those that same_subtree names.
+// checkGroups refuses groups without resources, except those that same_subtree names.
 func (c *call) checkGroups(q CandidateQuery, suffixes []string) error {
 	var bare []string
 	for _, suffix := range suffixes {
@@ -275,7 +275,7 @@ func checkOrphans(q CandidateQuery, suffixes, bare []string) error {
 	return nil
 }
 
-// checkForbidden refuses a group that requires and forbids the same traits.
+// checkForbidden refuses a group that forbids all traits of which it requires one.
 func checkForbidden(q CandidateQuery, suffixes []string) error {
 	var both []string
 	for _, suffix := range suffixes {
@@ -293,7 +293,7 @@ func checkForbidden(q CandidateQuery, suffixes []string) error {
 	return badRequest("Conflicting required and forbidden traits found in the following traits keys: %s", strings.Join(both, ", "))
 }
 
-// checkNames refuses classes and traits that there are not.
+// checkNames refuses unknown classes and traits.
 func (c *call) checkNames(q CandidateQuery, suffixes []string) error {
 	traits := q.RootTraits.names()
 	for _, suffix := range suffixes {

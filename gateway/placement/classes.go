@@ -38,7 +38,7 @@ func (c *call) listClasses() error {
 	return c.reply(http.StatusOK, map[string]any{"resource_classes": out})
 }
 
-// knownClass refuses a class that there is not.
+// knownClass refuses an unknown class.
 func (c *call) knownClass(name string) error {
 	known, err := c.isKnown(ClassName, name)
 	if err == nil && !known {
@@ -88,7 +88,7 @@ func (c *call) putClass() error {
 	return c.replyEmpty(http.StatusNoContent)
 }
 
-// renameClass is PUT before 1.7. A class in use is not renamed: its name is what inventories and claims hold.
+// renameClass is PUT before 1.7. A class in use cannot be renamed, since inventories and claims store its name.
 func (c *call) renameClass() error {
 	v, err := c.body(putClass)
 	if err != nil {

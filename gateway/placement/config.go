@@ -11,43 +11,47 @@ import (
 	"cellgate/internal/ingress"
 )
 
-// Config is what the API needs to know.
+// Config configures the API.
 type Config struct {
 	// Keystone validates tokens.
 	Keystone KeystoneConfig
-	// TrustLoopback takes the token "admin", or USER:PROJECT with the roles of X-Roles, from loopback addresses instead
-	// of asking Keystone, as Placement's auth_strategy noauth2 does. For tests and tools on the gateway's own machine.
+	// TrustLoopback accepts the token "admin", or USER:PROJECT with the roles of X-Roles, from loopback addresses
+	// without asking Keystone, as Placement's auth_strategy noauth2 does. It is for tests and tools on the gateway's
+	// own machine.
 	TrustLoopback bool
-	// AcceptRepeats answers 204, where Placement answers 409, to a write of allocations over an old consumer generation when
-	// the consumers hold just what it asks for. A load balancer or Nova repeats a write whose answer was lost.
+	// AcceptRepeats answers 204, where Placement answers 409, to a repeated write of allocations: its consumer
+	// generation is old, but the consumers already hold what it asks for. A load balancer or Nova repeats a write
+	// whose answer was lost.
 	AcceptRepeats bool
 	// Timeout bounds the work of one request; 0 means 60 s.
 	Timeout time.Duration
-	// MaxBody is the longest body that is read, in bytes; 0 means 4 MiB.
+	// MaxBody bounds the body of a request, in bytes; 0 means 4 MiB.
 	MaxBody int64
 }
 
-// KeystoneConfig is [keystone_authtoken] of placement.conf: the account by which the API asks Keystone about tokens.
+// KeystoneConfig is [keystone_authtoken] of placement.conf: the account with which the API asks Keystone about
+// tokens.
 type KeystoneConfig struct {
-	// AuthURL is Keystone's v3 endpoint; empty: tokens are not validated, and every request needs TrustLoopback.
+	// AuthURL is Keystone's v3 endpoint. If it is empty, tokens are not validated, and every request needs
+	// TrustLoopback.
 	AuthURL                                                    string
 	Username, Password, UserDomain, ProjectName, ProjectDomain string
-	// CacheFor is how long a validated token is taken without asking again, and so how long one that was revoked is
-	// still taken; 0 means 60 s.
+	// CacheFor is how long a validated token is accepted without asking again, even if it is revoked meanwhile; 0
+	// means 60 s.
 	CacheFor time.Duration
 }
 
-// Deps are what the API needs of the gateway that it belongs to.
+// Deps are the parts of the gateway that the API needs.
 type Deps struct {
 	Backend Backend
-	// HasCell says whether there is a cell of that name, for /cells/NAME; nil: any name will do.
+	// HasCell reports whether there is a cell of that name, for /cells/NAME; nil: every name is accepted.
 	HasCell func(name string) bool
 	// Ingress bounds the bytes of bodies; nil: they are not bounded in total.
 	Ingress *ingress.Ingress
 	// KeystoneTransport reaches Keystone; nil: Go's default.
 	KeystoneTransport http.RoundTripper
-	// OnAnswer is called after each answer with one of Requests, or "" for none of them, and the cells that the answer
-	// lacks; nil: nobody counts.
+	// OnAnswer is called after each answer with the request's name in Requests, or "", and with the cells that the
+	// answer lacks; nil: nothing is called.
 	OnAnswer func(request string, status int, took time.Duration, silent []string)
 	Log      *slog.Logger
 }

@@ -25,20 +25,20 @@ const (
 	codeBadParameter       = "placement.query.bad_value"
 	codeMissingParameter   = "placement.query.missing_value"
 
-	// CodeAgentTree and CodeNoCell are not Placement's: an agent reports the tree; /cells/NAME names no cell.
+	// CodeAgentTree and CodeNoCell do not exist in Placement: an agent reports the tree; /cells/NAME names no cell.
 	CodeAgentTree = "cellgate.agent_tree"
 	CodeNoCell    = "cellgate.no_such_cell"
 
 	codesSince version = 23
 )
 
-// apiError is an answer that is not a success.
+// apiError is an answer with an error status.
 type apiError struct {
 	status       int
 	code, detail string
 	// allow is the header Allow of a 405.
 	allow string
-	// versions says that min_version and max_version are named.
+	// versions: the answer names min_version and max_version.
 	versions bool
 	// retryAfter is in seconds; 0 for none.
 	retryAfter int
@@ -62,7 +62,7 @@ func conflict(code, format string, args ...any) *apiError {
 	return &apiError{status: http.StatusConflict, code: code, detail: fmt.Sprintf(format, args...)}
 }
 
-// explanations are what WebOb, on which Placement stands, says before the detail.
+// explanations are the texts before the detail, from WebOb, which Placement uses.
 var explanations = map[int]string{
 	http.StatusBadRequest: "The server could not comply with the request since it is either malformed or otherwise incorrect.",
 	http.StatusUnauthorized: "This server could not verify that you are authorized to access the document you requested.  Either you supplied " +
@@ -76,7 +76,7 @@ var explanations = map[int]string{
 	http.StatusGatewayTimeout:        "The gateway has timed out.",
 }
 
-// markup is what WebOb strips from texts.
+// markup matches what WebOb strips from texts.
 var markup = regexp.MustCompile(`<[^>]*>`)
 
 type errorBody struct {
@@ -89,7 +89,7 @@ type errorBody struct {
 	MinVersion string `json:"min_version,omitempty"`
 }
 
-// fail answers with an error. v is nil when the request's microversion is not known.
+// fail answers with an error. v is nil if the request's microversion is not known.
 func fail(w http.ResponseWriter, r *http.Request, id string, v *version, e *apiError) {
 	title := http.StatusText(e.status)
 	explanation := explanations[e.status]
@@ -121,7 +121,7 @@ func fail(w http.ResponseWriter, r *http.Request, id string, v *version, e *apiE
 	writeJSON(w, e.status, map[string]any{"errors": []errorBody{body}})
 }
 
-// errorOf makes an answer of what a handler returned.
+// errorOf converts a handler's error to an answer.
 func errorOf(err error) *apiError {
 	var e *apiError
 	var refusal *Refusal
@@ -157,7 +157,7 @@ func faultAs(f *fault.Error) *apiError {
 	return e
 }
 
-// text is what Placement's exception for a refusal says.
+// text gives the text of Placement's exception for a refusal.
 func (r *Refusal) text() string {
 	switch r.Reason {
 	case ProviderNotFound:
@@ -210,7 +210,7 @@ type refusalFormat struct {
 	format string
 }
 
-// refusedAs answers with a refusal in the handler's format, or in the usual one.
+// refusedAs converts a refusal to an answer in the handler's format, or in the default one.
 func refusedAs(r *Refusal, formats map[Reason]refusalFormat) *apiError {
 	if w, ok := formats[r.Reason]; ok {
 		return &apiError{status: w.status, code: w.code, detail: fmt.Sprintf(w.format, r.text())}
@@ -230,7 +230,7 @@ func refusedAs(r *Refusal, formats map[Reason]refusalFormat) *apiError {
 	return conflict("", "%s", r.text())
 }
 
-// formatted gives err back, and a refusal as an answer in the handler's format.
+// formatted converts a refusal to an answer in the handler's format, and returns any other error unchanged.
 func formatted(err error, formats map[Reason]refusalFormat) error {
 	var r *Refusal
 	if errors.As(err, &r) {

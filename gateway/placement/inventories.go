@@ -22,13 +22,13 @@ var inventoryResources = []resource{
 		endpoint{method: http.MethodDelete, rule: inventoryRules + "delete", serve: (*call).deleteInventory}),
 }
 
-// reservedAllSince: reserved may be the total.
+// reservedAllSince: from this microversion on, reserved may equal the total.
 const reservedAllSince version = 26
 
-// capacity is what of an inventory can be allocated.
+// capacity is the amount of an inventory that can be allocated.
 func (i Inventory) capacity() float64 { return float64(i.Total-i.Reserved) * i.AllocationRatio }
 
-// inventoryOf reads a checked inventory.
+// inventoryOf converts a checked body to an inventory.
 func inventoryOf(body map[string]any) Inventory {
 	i := Inventory{MinUnit: 1, MaxUnit: maxInt, StepSize: 1, AllocationRatio: 1}
 	for name, to := range map[string]*int64{
@@ -65,7 +65,7 @@ func showsInventories(list map[string]Inventory, generation int64) map[string]an
 	return map[string]any{"resource_provider_generation": generation, "inventories": all}
 }
 
-// checkCapacity refuses an inventory of which nothing can be allocated; prefix begins the text.
+// checkCapacity refuses an inventory with less capacity than its microversion permits; prefix begins the text.
 func (c *call) checkCapacity(p *Provider, class string, i Inventory, prefix string) error {
 	capacity := math.Trunc(i.capacity())
 	what := ""
@@ -179,7 +179,7 @@ func (c *call) inventoriesOf(p *Provider, body map[string]any) (map[string]Inven
 	list := map[string]Inventory{}
 	classes := slices.Sorted(maps.Keys(body))
 	for _, class := range classes {
-		// The schema checks only classes that are names; others are unknown.
+		// The schema checks only entries whose class is a valid name; other classes are unknown.
 		if one, ok := body[class].(map[string]any); ok && className.MatchString(class) {
 			list[class] = inventoryOf(one)
 			if err := c.checkCapacity(p, class, list[class], "Unable to update inventory for resource provider "); err != nil {

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// mostTokens bounds the cache.
+	// mostTokens bounds the cache of valid tokens.
 	mostTokens = 4096
 	// keystoneTimeout bounds one request to Keystone.
 	keystoneTimeout = 10 * time.Second
 )
 
-// keystone validates tokens by asking Keystone, and remembers valid ones for a while. Safe for concurrent use.
+// keystone validates tokens by asking Keystone, and caches valid ones. Safe for concurrent use.
 type keystone struct {
 	cfg       KeystoneConfig
 	transport http.RoundTripper
@@ -42,7 +42,7 @@ func newKeystone(cfg KeystoneConfig, transport http.RoundTripper) *keystone {
 	return &keystone{cfg: cfg, transport: transport, valid: map[[sha256.Size]byte]validToken{}}
 }
 
-// validate gives whose a token is. A token that Keystone revoked is valid for cfg.CacheFor at most.
+// validate gives the caller of a token. A token that Keystone revokes stays valid for at most cfg.CacheFor.
 func (k *keystone) validate(ctx context.Context, token string) (*caller, error) {
 	key := sha256.Sum256([]byte(token))
 	k.mu.Lock()
@@ -51,7 +51,7 @@ func (k *keystone) validate(ctx context.Context, token string) (*caller, error) 
 	if ok && time.Now().Before(known.until) {
 		return known.caller, nil
 	}
-	// Requests of one token wait for one question. It outlives the request that began it.
+	// Concurrent requests with one token share one call to Keystone, which outlives the request that began it.
 	answer := k.asking.DoChan(string(key[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*keystoneTimeout)
 		defer cancel()
@@ -72,7 +72,7 @@ func (k *keystone) validate(ctx context.Context, token string) (*caller, error) 
 	}
 }
 
-// remember keeps a valid token. When the cache is full, all go: it fills again with those in use.
+// remember caches a valid token. A full cache is cleared, and fills again with the tokens in use.
 func (k *keystone) remember(key [sha256.Size]byte, v validToken) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +115,7 @@ func (k *keystone) ask(ctx context.Context, token string) (validToken, error) {
 	return validToken{who, until}, nil
 }
 
-// Authenticate has Keystone give a token of the account.
+// Authenticate gets a token of the account from Keystone.
 func (c KeystoneConfig) Authenticate(ctx context.Context, transport http.RoundTripper) (*gophercloud.ProviderClient, error) {
 	provider, err := openstack.NewClient(c.AuthURL)
 	if err != nil {
@@ -144,7 +144,7 @@ func (k *keystone) connect(ctx context.Context) (*gophercloud.ServiceClient, err
 	if err != nil {
 		return nil, err
 	}
-	// The endpoint of the catalog may be one that the gateway cannot reach.
+	// The gateway may be unable to reach the endpoint in the catalog.
 	client.Endpoint = provider.IdentityBase + "v3/"
 	k.mu.Lock()
 	k.client = client

@@ -24,12 +24,12 @@ const (
 	providerBodySince version = 20
 )
 
-// provider reads the provider that the path or a body names.
+// provider reads the provider of a uuid from the path or a body; 404 if there is none.
 func (c *call) provider(name string) (*Provider, error) {
 	return c.providerOr(name, "No resource provider with uuid "+name+" found")
 }
 
-// providerOr is provider with a text of 404.
+// providerOr is provider with another text for the 404.
 func (c *call) providerOr(name, missing string) (*Provider, error) {
 	canonical, ok := canonicalUUID(name)
 	if !ok || len(name) != len(canonical) {
@@ -139,7 +139,7 @@ func (c *call) providerQuery() (ProviderQuery, error) {
 	return q, nil
 }
 
-// parentOf reads parent_provider_uuid; named is false when the body does not have it.
+// parentOf reads parent_provider_uuid; named is false if the body does not have it.
 func parentOf(body map[string]any) (parent string, named bool) {
 	value, named := body["parent_provider_uuid"]
 	if s, ok := value.(string); ok {
@@ -246,7 +246,7 @@ func (c *call) updateProvider() error {
 	return c.reply(http.StatusOK, c.showsProvider(p))
 }
 
-// checkReparent refuses a parent with Placement's texts; the backend judges again in its transaction.
+// checkReparent refuses a parent with Placement's texts; the backend checks again in its transaction.
 func (c *call) checkReparent(p *Provider, parent string) error {
 	refuse := func(action, reason string) error {
 		return badRequest("Unable to save resource provider %s: Object action %s failed because: %s", p.UUID, action, reason)

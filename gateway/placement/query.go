@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// parameters are those of a query string, in its order.
+// parameters are the parameters of a query string, in its order.
 type parameters []parameter
 
 type parameter struct{ name, value string }
@@ -31,7 +31,7 @@ func parseQuery(raw string) (parameters, error) {
 	return out, nil
 }
 
-// unescape gives back a text that is escaped wrongly, as Python does.
+// unescape returns a text with invalid escapes unchanged, as Python does.
 func unescape(s string) string {
 	if u, err := url.QueryUnescape(s); err == nil {
 		return u
@@ -100,7 +100,7 @@ func parseResources(value string) (map[string]int64, error) {
 	return out, nil
 }
 
-// mostAsked is more than any provider has, and small enough to be added up.
+// mostAsked exceeds what any provider has, and is small enough for sums.
 const mostAsked = 1 << 62
 
 const (
@@ -156,7 +156,7 @@ func trimmed(list string) []string {
 	return names
 }
 
-// traits reads the parameters required of one group. Before 1.39 the last one counts.
+// traits reads the parameters required of one group. Before 1.39 only the last one counts.
 func (c *call) traits(suffix string) (NameFilter, error) {
 	values := c.query.all("required" + suffix)
 	if c.version < anyTraitsSince && len(values) > 1 {
@@ -211,10 +211,10 @@ func (c *call) memberOf(suffix string) (NameFilter, error) {
 	return out, nil
 }
 
-// traitNames lists all names in a filter.
+// names lists all names in a filter.
 func (f NameFilter) names() []string { return append(slices.Concat(f.AnyOf...), f.Forbidden...) }
 
-// integerOf gives a checked integer; -1, which is no generation, for one that is too large.
+// integerOf gives a checked integer; -1, which is no valid generation, if it is too large.
 func integerOf(v any) int64 {
 	n, ok := wholeNumber(v)
 	if !ok || !n.IsInt64() {

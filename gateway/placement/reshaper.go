@@ -61,7 +61,7 @@ func (c *call) reshapedProvider(id string, body map[string]any) (ProviderWrite, 
 	if unknown != "" {
 		return ProviderWrite{}, badRequest("malformed reshaper data: No such resource class %s.", unknown)
 	}
-	// Placement writes inventories twice, before and after the allocations, unless they go altogether.
+	// Placement writes inventories before and after the allocations, but only once if all are removed.
 	raise := int64(2)
 	if len(list) == 0 {
 		raise = 1

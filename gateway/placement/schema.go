@@ -16,33 +16,33 @@ import (
 	"unicode/utf8"
 )
 
-// schema is the part of JSON Schema that Placement uses. Zero fields demand nothing. It is of our own because callers
-// read the texts of Python's jsonschema, which no library of Go has.
+// schema is the part of JSON Schema that Placement uses. Zero fields demand nothing. It is written here because
+// callers read the error texts of Python's jsonschema, which no Go library gives.
 type schema struct {
-	// types are those allowed: string, integer, number, object, array, null.
+	// types are the allowed types: string, integer, number, object, array, null.
 	types []string
-	// Of objects. closed refuses properties that neither properties nor patterns name.
+	// For objects. closed refuses properties that neither properties nor patterns name.
 	properties    map[string]*schema
 	patterns      []patternSchema
 	required      []string
 	closed        bool
 	minProperties int
-	// Of arrays.
+	// For arrays.
 	items    *schema
 	minItems int
 	unique   bool
-	// Of texts.
+	// For strings.
 	minLength, maxLength int
 	pattern              *regexp.Regexp
 	uuid                 bool
 	enum                 []string
-	// Of numbers.
+	// For numbers.
 	minimum, maximum *float64
-	// anyOf demands that the value fits one of them.
+	// anyOf demands that the value fits one of these schemas.
 	anyOf []*schema
 }
 
-// patternSchema is of the properties whose names match.
+// patternSchema is the schema of properties whose names match.
 type patternSchema struct {
 	name *regexp.Regexp
 	*schema
@@ -53,7 +53,8 @@ type violation struct {
 	text, keyword string
 	// path leads to the value, schemaPath to the rule.
 	path, schemaPath []string
-	// inner is reported instead: of anyOf, how the value breaks the one schema of its type. Its paths begin there.
+	// inner, if set, is reported instead: for anyOf, how the value breaks the one schema of its type. Its paths begin
+	// there.
 	inner *violation
 }
 
@@ -72,7 +73,7 @@ func indexed(path []string) string {
 	return b.String()
 }
 
-// check gives nil or how v breaks the schema. v is what parseJSON gives.
+// check gives how v breaks the schema; nil if it does not. v comes from parseJSON.
 func (s *schema) check(v any) *violation {
 	var all []*violation
 	s.walk(v, nil, nil, &all)
@@ -122,7 +123,7 @@ func (s *schema) walk(v any, path, schemaPath []string, all *[]*violation) {
 	}
 }
 
-// closest gives how a value breaks the first of anyOf that is of its type; nil when none is.
+// closest gives how a value breaks the first schema of anyOf that has its type; nil if none has.
 func (s *schema) closest(v any) *violation {
 	for i, one := range s.anyOf {
 		if slices.ContainsFunc(one.types, func(t string) bool { return isOfType(v, t) }) {
@@ -253,7 +254,7 @@ func wholeNumber(v any) (*big.Int, bool) {
 	if i, ok := new(big.Int).SetString(n.String(), 10); ok {
 		return i, true
 	}
-	// An exponent of millions would make a number of millions of digits: of such no field takes one.
+	// An exponent of millions would make a number with millions of digits, which no field accepts.
 	if f, err := n.Float64(); err != nil || f > 1e300 || f < -1e300 {
 		return nil, false
 	}

@@ -38,12 +38,12 @@ var (
 	uuidText   = &schema{types: []string{"string"}, uuid: true}
 )
 
-// object is a closed one.
+// object is the schema of an object without other properties.
 func object(properties map[string]*schema, required ...string) *schema {
 	return &schema{types: []string{"object"}, properties: properties, required: required, closed: true}
 }
 
-// with gives a copy of an object that has another property.
+// with gives a copy of an object's schema with one more property.
 func (s *schema) with(name string, property *schema, required bool) *schema {
 	out := *s
 	out.properties = maps.Clone(s.properties)

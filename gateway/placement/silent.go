@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// silentCells are the cells that did not answer while a request was answered without them.
+// silentCells are the cells that did not answer, and without which a request was answered.
 type silentCells struct {
 	mu    sync.Mutex
 	names []string
@@ -14,7 +14,7 @@ type silentCells struct {
 
 type silentKey struct{}
 
-// silentHeader names the cells that an answer lacks, one a value.
+// silentHeader names the cells that an answer lacks, one in each value.
 const silentHeader = "Cellgate-Silent-Cell"
 
 // withSilent makes a context that collects the cells that NoteSilentCell names.
@@ -23,8 +23,8 @@ func withSilent(ctx context.Context) (context.Context, *silentCells) {
 	return context.WithValue(ctx, silentKey{}, s), s
 }
 
-// NoteSilentCell says that a request is answered without a cell that does not answer. A Backend calls it with the
-// context of the request before it returns.
+// NoteSilentCell records that a request is answered without a silent cell. A Backend calls it with the request's
+// context before it returns.
 func NoteSilentCell(ctx context.Context, cell string) {
 	s, ok := ctx.Value(silentKey{}).(*silentCells)
 	if !ok {

@@ -75,7 +75,7 @@ func (c *call) listTraits() error {
 	return c.reply(http.StatusOK, map[string]any{"traits": names})
 }
 
-// usedTraits are those that some provider has.
+// usedTraits gives the traits that some provider has.
 func (c *call) usedTraits() (map[string]bool, error) {
 	all, err := c.Backend.Providers(c.ctx, ProviderQuery{})
 	used := map[string]bool{}
@@ -144,7 +144,7 @@ func (c *call) listProviderTraits() error {
 	return c.reply(http.StatusOK, showsTraits(p.Traits, p.Generation))
 }
 
-// changedGeneration is the answer to a generation that is not the provider's, for traits and aggregates.
+// changedGeneration is the error of a write of traits or aggregates with a generation that is not the provider's.
 var changedGeneration = conflict(codeConcurrentUpdate, "Resource provider's generation already changed. Please update the generation and try again.")
 
 func (c *call) setProviderTraits() error {
@@ -158,7 +158,7 @@ func (c *call) setProviderTraits() error {
 		return err
 	}
 	if given := integerOf(body["resource_provider_generation"]); given != p.Generation {
-		// The write of nothing is refused: an agent's tree as that, whatever the generation.
+		// This write changes nothing, and is refused: for an agent's tree with AgentTree, whatever the generation.
 		err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{{UUID: p.UUID, Generation: &given}}})
 		if reason := new(Refusal); errors.As(err, &reason) && reason.Reason == AgentTree {
 			return err
@@ -191,7 +191,7 @@ func (c *call) setProviderTraits() error {
 	return c.reply(http.StatusOK, showsTraits(names, generation))
 }
 
-// writeTraits gives the generation afterwards: the same when the provider had these traits.
+// writeTraits gives the generation after the write; it does not change if the provider already has these traits.
 func (c *call) writeTraits(p *Provider, names []string) (int64, error) {
 	if slices.Equal(p.Traits, names) {
 		return p.Generation, nil

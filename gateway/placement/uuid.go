@@ -2,8 +2,8 @@ package placement
 
 import "strings"
 
-// canonicalUUID gives a uuid in lower case with dashes. It takes what Placement (oslo's is_uuid_like) takes: without
-// dashes, in braces, after urn:uuid:.
+// canonicalUUID gives a uuid in lower case with dashes. It accepts the forms that Placement (oslo's is_uuid_like)
+// accepts: without dashes, in braces, after urn:uuid:.
 func canonicalUUID(s string) (string, bool) {
 	hex := strings.ReplaceAll(s, "urn:", "")
 	hex = strings.ReplaceAll(hex, "uuid:", "")
