@@ -20,32 +20,32 @@ import (
 const (
 	// placementCalls is how many instances of one request are written at once.
 	placementCalls = 8
-	// placementRaces is how often a write is repeated that raced with another one, as in Nova.
+	// placementRaces is how often a write is repeated after a concurrent update, as in Nova.
 	placementRaces = 4
-	// consumerVersion is the least microversion whose allocations name the consumer's generation.
+	// consumerVersion is the first microversion whose allocations have the consumer's generation.
 	consumerVersion = "1.28"
 )
 
-// errPlacementFull: Placement has no room on a host on which the cell has.
+// errPlacementFull: Placement has no room on a host on which the cell has room.
 var errPlacementFull = errors.New("the allocation is refused by Placement")
 
-// errPlacementChanged: somebody else wrote allocations of the consumer meanwhile.
+// errPlacementChanged: another process wrote allocations of the consumer meanwhile.
 var errPlacementChanged = errors.New("another process changed the allocations of the consumer")
 
 // allocations writes allocations to Placement, beside the cells' shards. Safe for concurrent use.
 type allocations struct{ placement *keystone.Service }
 
-// owner is whose the instances are.
+// owner is the project and the user of the instances.
 type owner struct{ project, user string }
 
-// write writes the allocations of an answer, all or none, as nova-scheduler does. The host that
-// Placement refuses is full.
+// write writes the allocations of an answer, all or none, as nova-scheduler does. If Placement
+// refuses a host for lack of room, full is its service host.
 func (w *allocations) write(ctx context.Context, all []*cellgatev1.Destinations, of owner) (full string, err error) {
 	c, err := w.placement.Client(ctx)
 	if err != nil {
 		return "", err
 	}
-	// None is cancelled when another one fails: whether it was written would not be known.
+	// The calls are not cancelled when one fails: it would be unknown whether they wrote.
 	var calls errgroup.Group
 	calls.SetLimit(placementCalls)
 	var mu sync.Mutex
@@ -81,8 +81,8 @@ func (w *allocations) write(ctx context.Context, all []*cellgatev1.Destinations,
 	return full, err
 }
 
-// claimAt writes the allocations of one instance. One that has some already, such as one that is
-// evacuated, keeps them beside the new ones; created says that it had none.
+// claimAt writes the allocations of one instance. If the instance has allocations already, as in
+// an evacuation, it keeps them beside the new ones; created is true if it had none.
 func claimAt(ctx context.Context, c *gophercloud.ServiceClient, consumer string, s *cellgatev1.Selection, of owner) (created bool, err error) {
 	var body struct {
 		Allocations map[string]any `json:"allocations"`
@@ -109,7 +109,7 @@ func claimAt(ctx context.Context, c *gophercloud.ServiceClient, consumer string,
 			if err := besideCurrent(ctx, c, consumer, body.Allocations, asked); err != nil {
 				return false, err
 			}
-		case code == "placement.concurrent_update": // of a provider: another instance was written
+		case code == "placement.concurrent_update": // the provider's generation changed, by another instance's write
 		case code != "":
 			return false, fmt.Errorf("%w of instance %s on host %s: %s", errPlacementFull, consumer, s.GetServiceHost(), detail)
 		default:
@@ -118,7 +118,7 @@ func claimAt(ctx context.Context, c *gophercloud.ServiceClient, consumer string,
 	}
 }
 
-// besideCurrent puts the allocations that a consumer has before those to write.
+// besideCurrent adds the consumer's present allocations to those to write.
 func besideCurrent(ctx context.Context, c *gophercloud.ServiceClient, consumer string, wanted, asked map[string]any) error {
 	var current struct {
 		Allocations map[string]struct {
@@ -138,7 +138,7 @@ func besideCurrent(ctx context.Context, c *gophercloud.ServiceClient, consumer s
 	return nil
 }
 
-// call calls Placement about the allocations of a consumer.
+// call calls Placement's API for the allocations of a consumer.
 func call(ctx context.Context, c *gophercloud.ServiceClient, method, consumer, version string, body, into any, ok ...int) error {
 	ctx, cancel := context.WithTimeout(ctx, keystone.Timeout)
 	defer cancel()
@@ -147,12 +147,12 @@ func call(ctx context.Context, c *gophercloud.ServiceClient, method, consumer, v
 		MoreHeaders: map[string]string{"OpenStack-API-Version": "placement " + version},
 	})
 	if err == nil && into == nil {
-		_ = resp.Body.Close() // there is nothing in it
+		_ = resp.Body.Close() // the body is empty
 	}
 	return err
 }
 
-// whyRefused gives the code and the text of a conflict; empty for any other error.
+// whyRefused gives the code and the text of a conflict; both are empty for any other error.
 func whyRefused(err error) (code, detail string) {
 	var e gophercloud.ErrUnexpectedResponseCode
 	if !errors.As(err, &e) || e.Actual != http.StatusConflict {

@@ -22,33 +22,33 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Config is what a gateway needs to know of Nova's message bus.
+// Config configures a gateway's part of Nova's message bus.
 type Config struct {
-	// TransportURL is Nova's option: of the API's message bus.
+	// TransportURL is Nova's transport_url of the API's message bus.
 	TransportURL string
 	// Exchange is Nova's control_exchange.
 	Exchange string
 	// Host is this gateway's name on the bus: its own queue is scheduler.HOST.
 	Host   string
 	Queues Queues
-	// TLS is used when SSL is set, or by the URL: ?ssl=1. Without RootCAs no certificate
-	// is verified.
+	// TLS is used if SSL is set, or if the URL has ?ssl=1. Without RootCAs no certificate is
+	// verified.
 	TLS *tls.Config
 	SSL bool
-	// VerifyHost says that the broker's certificate must name its address.
+	// VerifyHost demands that the broker's certificate names its address.
 	VerifyHost bool
-	// Heartbeat is after how long without a frame a broker counts as gone.
+	// Heartbeat is the time without a frame after which a broker counts as lost.
 	Heartbeat time.Duration
-	// Prefetch is how many requests are worked on at once.
+	// Prefetch is how many requests are handled at once.
 	Prefetch int
-	// Timeout is how long a request that may be repeated is repeated, ClaimTTL the lease
-	// of its claims.
+	// Timeout bounds the retries of a request that may be repeated; ClaimTTL is the lease of
+	// its claims.
 	Timeout, ClaimTTL time.Duration
-	// MaxAttempts is Nova's option: alternates are one fewer.
+	// MaxAttempts is Nova's option; an answer has one alternate fewer.
 	MaxAttempts int
-	// Reasons is what NoValidHost tells: none, filters or counts.
+	// Reasons is the detail in NoValidHost: none, filters or counts.
 	Reasons string
-	// Placement, when set, is where the allocations of answers are written.
+	// Placement, if set, is the service to which the allocations of answers are written.
 	Placement *keystone.Service
 	// Notifications, when set, are sent about each select_destinations.
 	Notifications *Notifications
@@ -57,18 +57,19 @@ type Config struct {
 	RetryFrom, RetryMost time.Duration
 }
 
-// Deps are what the bus needs of the gateway that it belongs to.
+// Deps are the parts of the gateway that the bus needs.
 type Deps struct {
 	// Conn is a connection to the gateway's own gRPC server.
 	Conn grpc.ClientConnInterface
-	// As gives the context of a call by a conductor of the bus.
+	// As gives the context of a call on behalf of a conductor.
 	As func(context.Context) context.Context
-	// Cells are those with a message bus of their own, on which computes cast to schedulers;
-	// Transport gives its transport_url, as cell_mappings has it, and "" while it is not known.
+	// Cells are the cells with a message bus of their own, on which computes cast to
+	// schedulers. Transport gives a cell's transport_url from cell_mappings, and "" while it is
+	// not known.
 	Cells     []string
 	Transport func(cell string) string
-	// Changed is called when Nova says that instances, hosts or aggregates of a cell changed; ""
-	// for any cell. It must not block. It may be nil.
+	// Changed is called when Nova casts that instances, hosts or aggregates of a cell changed;
+	// "" for any cell. It must not block. It may be nil.
 	Changed func(cell string)
 	// Telemetry may be nil.
 	Telemetry *telemetry.Bus
@@ -83,30 +84,30 @@ type Bus struct {
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
 	as        func(context.Context) context.Context
-	// allocations is nil where nothing is written to Placement.
+	// allocations is nil if nothing is written to Placement.
 	allocations *allocations
-	// notifier is nil where no notifications are sent.
+	// notifier is nil if no notifications are sent.
 	notifier *notifier
 	cells    []string
 	url      func(cell string) string
 	changed  func(cell string)
 	tel      *telemetry.Bus
 	log      *slog.Logger
-	// drops logs messages that are dropped, which may be many, once a minute a kind.
+	// drops logs dropped messages, at most once a minute for each kind.
 	drops *throttle.Log
-	// first is closed with the first connection, draining when no more is consumed.
+	// first is closed with the first connection, draining when consuming must stop.
 	first, draining chan struct{}
 	drainOnce       sync.Once
 	answered        recent
 	gone            recent
-	// replyWait is how long a reply queue that is not there is waited for, settleWait how long a
-	// move waits for the claim of an earlier one.
+	// replyWait is how long a reply waits for a missing reply queue, settleWait how long a move
+	// waits for the claim of an earlier move.
 	replyWait, settleWait time.Duration
-	// on is called with what happens; tests set it.
+	// on is called with each event; tests set it.
 	on func(event)
 
 	mu sync.Mutex
-	// broker is the one connected to, "" for none; lost is why.
+	// broker is the connected broker, "" for none; lost is why there is none.
 	broker string
 	lost   error
 }
@@ -149,26 +150,26 @@ func New(cfg Config, d Deps) (*Bus, error) {
 	return b, nil
 }
 
-// event is something that tests wait for.
+// event is something that a test can wait for.
 type event string
 
 const (
 	connected event = "connected"
-	// replied: the broker has the reply, and not yet the acknowledgement.
+	// replied: the broker has confirmed the reply, but does not have the acknowledgement yet.
 	replied event = "replied"
-	// duplicate: a message was dropped since it was answered before.
+	// duplicate: a message was dropped since it was already answered.
 	duplicate event = "duplicate"
 )
 
-// Drain stops consuming: requests that wait in the queue are for other gateways. Those
-// that were consumed are still answered.
+// Drain stops consuming: requests that wait in the queue are left to other gateways. Consumed
+// requests are still answered.
 func (b *Bus) Drain() { b.drainOnce.Do(func() { close(b.draining) }) }
 
-// fanoutName is a name for a queue of casts to all schedulers.
+// fanoutName gives a new name for a queue of casts to all schedulers.
 func fanoutName() string { return topic + "_fanout_" + strings.ReplaceAll(uuid.NewString(), "-", "") }
 
-// Run serves the topic until ctx ends. Requests under way then are finished, within
-// drainLimit; what is left goes back to the queue.
+// Run serves the topic until ctx ends. It then finishes the requests under way, within
+// drainLimit; the others go back to the queue.
 func (b *Bus) Run(ctx context.Context) error {
 	if b.notifier != nil {
 		defer b.notifier.start(ctx)()
@@ -187,7 +188,7 @@ func (b *Bus) Run(ctx context.Context) error {
 		})
 		b.setState("", err)
 		select {
-		case <-b.draining: // what was under way is for others now
+		case <-b.draining: // do not reconnect: unfinished requests are left to other gateways
 			<-ctx.Done()
 		default:
 		}
@@ -210,8 +211,8 @@ func (b *Bus) Run(ctx context.Context) error {
 	return nil
 }
 
-// serveAny connects to one of the brokers, in random order, and serves the topic there
-// until that connection is lost. Its error is why, or that of every broker.
+// serveAny connects to one of the brokers, in random order, and serves the topic there until
+// that connection is lost. The error says why it was lost, or why each broker failed.
 func (b *Bus) serveAny(ctx context.Context, tell func(broker string)) (served bool, err error) {
 	var errs []error
 	for _, i := range rand.Perm(len(b.transport.brokers)) {
@@ -253,9 +254,9 @@ func (b *Bus) state() (broker string, lost error) {
 	return b.broker, b.lost
 }
 
-// Check is the bus's part of the gateway's readiness. A gateway is not ready until it
-// was connected once. One that lost its connection stays ready, since REST and gRPC are
-// served without the bus, and says why.
+// Check is the bus's part of the gateway's readiness. A gateway is not ready before its first
+// connection. After a lost connection it stays ready, since it serves REST and gRPC without
+// the bus, and Why says what is wrong.
 func (b *Bus) Check() health.Check {
 	c := health.Check{Name: "bus", OK: true}
 	broker, lost := b.state()
@@ -278,8 +279,7 @@ func faultOf(err error) *fault.Error {
 	return e
 }
 
-// recent remembers texts, the newest 1,000, each for a minute at least while they are
-// that few.
+// recent remembers the newest 1,000 texts, each with the time when it was last added.
 type recent struct {
 	mu    sync.Mutex
 	order []string
@@ -307,7 +307,7 @@ func (r *recent) add(text string, now time.Time) {
 	}
 }
 
-// at gives when a text was added last; the zero time for one that is not known.
+// at gives the time when a text was last added; the zero time if the text is not known.
 func (r *recent) at(text string) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// transportPause is how long to wait before a transport_url is asked for again that is not
-	// known, or is that of the API's bus.
+	// transportPause is the wait before asking again for a transport_url that is not known, or
+	// is the API's own bus.
 	transportPause = 2 * time.Second
 	// castPrefetch bounds the casts that wait in memory.
 	castPrefetch = 64
 )
 
-// castListener consumes what the computes of a cell cast to schedulers on the cell's own bus.
-// Without it the gateway reads the cell's tables at the usual interval, so its errors are none
-// of the gateway's.
+// castListener consumes the casts of a cell's computes to schedulers on the cell's own bus.
+// Without them the gateway still reads the cell's tables at the usual interval, so an error
+// here does not make the gateway unready.
 type castListener struct {
 	b    *Bus
 	cell string
@@ -56,8 +56,8 @@ func (l *castListener) run(ctx context.Context) {
 	}
 }
 
-// transport is the cell's own bus. It is nil while cell_mappings has not been read, and for a cell on
-// the API's bus: the casts of such a cell reach Bus itself.
+// transport gives the cell's own bus. It is nil while cell_mappings has not been read. It is also nil for a cell on
+// the API's bus, whose casts reach Bus itself.
 func (l *castListener) transport() (*transport, error) {
 	text := l.b.url(l.cell)
 	if text == "" {
@@ -77,7 +77,7 @@ func (l *castListener) transport() (*transport, error) {
 	return t, nil
 }
 
-// listenAny listens at one of the brokers until that connection is lost; its error is why.
+// listenAny listens at one of the brokers until that connection is lost; the error says why.
 func (l *castListener) listenAny(ctx context.Context, t *transport) (listened bool, err error) {
 	var errs []error
 	for _, i := range rand.Perm(len(t.brokers)) {
@@ -103,8 +103,8 @@ func (l *castListener) listenAny(ctx context.Context, t *transport) (listened bo
 	return false, errors.Join(errs...)
 }
 
-// consume declares a queue that goes with the connection, or expires, and consumes it. Nothing is
-// acknowledged: a lost cast costs no more than a pause between two reads.
+// consume declares a queue, which expires after the connection, and consumes it. Messages are
+// acknowledged on delivery: a lost cast only delays the next read of the tables.
 func (l *castListener) consume(conn *amqp.Connection) (<-chan amqp.Delivery, error) {
 	ch, err := conn.Channel()
 	if err != nil {
@@ -120,7 +120,7 @@ func (l *castListener) consume(conn *amqp.Connection) (<-chan amqp.Delivery, err
 	return ch.Consume(queue, "", true, false, false, false, nil)
 }
 
-// listen has the cell's tables read after each cast. When it ends the queue of casts expires.
+// listen starts a read of the cell's tables after each cast. After it ends, the queue of casts expires.
 func (l *castListener) listen(ctx context.Context, conn *amqp.Connection, deliveries <-chan amqp.Delivery) error {
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
 	for {
@@ -130,7 +130,7 @@ func (l *castListener) listen(ctx context.Context, conn *amqp.Connection, delive
 			return ctx.Err()
 		case d, ok := <-deliveries:
 			if !ok {
-				_ = conn.CloseDeadline(time.Now().Add(closeTimeout)) // it may live when its channel was closed
+				_ = conn.CloseDeadline(time.Now().Add(closeTimeout)) // the connection may outlive its channel
 				return closeError(<-lost)
 			}
 			began := time.Now()

@@ -13,10 +13,10 @@ import (
 // envelopeVersion is the version of the envelope that oslo.messaging writes.
 const envelopeVersion = "2.0"
 
-// contextPrefix begins the names of the fields that are the caller's context.
+// contextPrefix begins the names of the fields of the caller's context.
 const contextPrefix = "_context_"
 
-// maxName is the longest name of a queue that AMQP has.
+// maxName is AMQP's bound of a queue's name.
 const maxName = 255
 
 // envelope is the body of every message. Message is JSON text.
@@ -30,17 +30,17 @@ type request struct {
 	Method    string
 	Namespace string
 	Version   string
-	// Args are the arguments by name, not decoded yet.
+	// Args are the arguments by name, still encoded.
 	Args map[string]json.RawMessage
 	// MessageID and ReplyQueue say where the reply goes; both are empty for a cast.
 	MessageID  string
 	ReplyQueue string
-	// Timeout is after how long without a sign of life the caller gives up; 0 for a
-	// caller that expects none.
+	// Timeout is the time without a heartbeat after which the caller gives up; 0 for a caller
+	// that expects none.
 	Timeout time.Duration
-	// UniqueID is the message's own; a message delivered again has it again.
+	// UniqueID is the message's own; it stays the same when the message is delivered again.
 	UniqueID string
-	// APIRequest and Project are those of the caller's context.
+	// APIRequest and Project are from the caller's context.
 	APIRequest, Project string
 	// Context has the fields of the caller's context, by name.
 	Context map[string]json.RawMessage
@@ -49,8 +49,8 @@ type request struct {
 // awaitsReply reports whether the message is a call.
 func (r *request) awaitsReply() bool { return r.MessageID != "" && r.ReplyQueue != "" }
 
-// decodeRequest reads the body of a message: in an envelope of version 2.0, or without
-// one, as oslo.messaging does. An error says why nobody could answer it.
+// decodeRequest decodes the body of a message, in an envelope of version 2.0 or without one,
+// as oslo.messaging does. An error means that no server could answer the message.
 func decodeRequest(body []byte) (*request, error) {
 	fields, err := open(body)
 	if err != nil {
@@ -88,7 +88,7 @@ func decodeRequest(body []byte) (*request, error) {
 	return r, nil
 }
 
-// open gives the fields of a message.
+// open gives the fields of a message, out of its envelope.
 func open(body []byte) (map[string]json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil || fields == nil {
@@ -113,7 +113,7 @@ func open(body []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// reply is a message to a caller. A sign of life has no result and is not the ending.
+// reply is a message to a caller. A heartbeat has no result and Ending is false.
 type reply struct {
 	Result    any     `json:"result"`
 	Failure   *string `json:"failure"`
@@ -122,7 +122,7 @@ type reply struct {
 	UniqueID  string  `json:"_unique_id"`
 }
 
-// encodeReply writes the reply to a request: a result or a failure.
+// encodeReply encodes the reply to a request: a result or a failure.
 func encodeReply(to *request, result any, failed *failure) ([]byte, error) {
 	r := reply{Result: result, Ending: true, MessageID: to.MessageID}
 	if failed != nil {
@@ -132,7 +132,7 @@ func encodeReply(to *request, result any, failed *failure) ([]byte, error) {
 	return r.seal()
 }
 
-// signOfLife writes what tells a caller that its request is being worked on.
+// signOfLife encodes the heartbeat that tells a caller that its request is still being handled.
 func signOfLife(to *request) ([]byte, error) {
 	return (&reply{MessageID: to.MessageID}).seal()
 }

@@ -61,7 +61,7 @@ func unsupportedVersion(version, method string) *failure {
 	return newFailure(moduleDispatcher, "UnsupportedVersion", "Endpoint does not support RPC version %.32s. Attempted method: %.256s", version, method)
 }
 
-// badArguments is what Python raises for arguments that a method does not take.
+// badArguments is the exception of Python for arguments that a method does not accept.
 func badArguments(method, format string, args ...any) *failure {
 	return newFailure(moduleBuiltins, "TypeError", "%s() %s", method, fmt.Sprintf(format, args...))
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// legacySpec makes a RequestSpec of the dictionaries of RPC 4.0 to 4.2, as Nova's
+// legacySpec makes a RequestSpec from the dictionaries of RPC 4.0 to 4.2, as Nova's
 // RequestSpec.from_primitives does.
 func legacySpec(rawSpec, rawProperties json.RawMessage) (map[string]any, error) {
 	if rawSpec == nil {
@@ -35,7 +35,7 @@ func legacySpec(rawSpec, rawProperties json.RawMessage) (map[string]any, error) 
 	}
 	data["instance_uuid"] = instance["uuid"]
 	data["numa_topology"] = instance["numa_topology"]
-	if text, ok := instance["numa_topology"].(string); ok { // of releases that stored it as text
+	if text, ok := instance["numa_topology"].(string); ok { // some releases stored it as text
 		topology, err := structOf(json.RawMessage(text))
 		if err != nil {
 			return nil, err
@@ -53,8 +53,8 @@ func legacySpec(rawSpec, rawProperties json.RawMessage) (map[string]any, error) 
 	}, nil
 }
 
-// objectOf gives a dictionary the form of Nova's object. A value that is an object already
-// is not changed.
+// objectOf wraps a dictionary as one of Nova's objects. A value that already is an object is
+// not changed; an empty dictionary gives nil.
 func objectOf(name, version string, value any) any {
 	dict, ok := value.(map[string]any)
 	if !ok || len(dict) == 0 {
@@ -75,8 +75,8 @@ func dataOf(value any) map[string]any {
 	return dict
 }
 
-// legacyImage is an image's metadata; its properties are those of ImageMetaProps, whose
-// names may have dashes for underscores.
+// legacyImage gives an image's metadata as an object. In the names of its properties, dashes
+// become underscores, as in ImageMetaProps.
 func legacyImage(value any) any {
 	image, ok := value.(map[string]any)
 	if !ok || len(image) == 0 {
@@ -107,7 +107,7 @@ func objectOrEmpty(name, version string, data map[string]any) any {
 	return map[string]any{"nova_object.name": name, "nova_object.namespace": "nova", "nova_object.version": version, "nova_object.data": data}
 }
 
-// legacyGroup is the server group of filter_properties.
+// legacyGroup gives the server group in filter_properties; nil if there is none.
 func legacyGroup(properties map[string]any) any {
 	if group := objectOf("InstanceGroup", "1.11", properties["instance_group"]); group != nil {
 		return group
@@ -171,11 +171,12 @@ func legacySpecOf(spec map[string]any) map[string]any {
 	return out
 }
 
-// noDictionaries are the objects of a RequestSpec whose Python attributes Nova writes. The caller's
-// context, which holds its token, is one of them: it is left out here, as are the changed fields.
+// noDictionaries are the objects of a RequestSpec for which Nova writes the Python attributes. One
+// attribute is the caller's context, which has its token; it is left out here, and so are the
+// changed fields.
 var noDictionaries = []string{"InstancePCIRequests", "InstancePCIRequest", "VirtCPUTopology"}
 
-// plain gives objects as Nova's notifications have them, and times in Python's form.
+// plain converts objects to the form of Nova's notifications, with times in Python's form.
 func plain(value any) any {
 	switch v := value.(type) {
 	case []any:

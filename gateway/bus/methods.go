@@ -12,17 +12,17 @@ import (
 	"cellgate/internal/fault"
 )
 
-// endpoint is a set of methods in one version, as oslo.messaging dispatches to.
+// endpoint is a set of methods of one version, as oslo.messaging dispatches them.
 type endpoint struct {
 	namespace, version string
 	methods            map[string]method
 }
 
-// method answers a request. An error means that it is not answered at all: the message
-// goes back to the queue.
+// method answers a request. An error means that there is no answer: the message goes back to
+// the queue.
 type method func(context.Context, *request) (result any, failed *failure, err error)
 
-// endpoints are those of nova-scheduler: its own, and the one of every service of Nova.
+// endpoints gives nova-scheduler's endpoints: its own one, and the base one of every Nova service.
 func (b *Bus) endpoints() []endpoint {
 	return []endpoint{
 		{version: "4.5", methods: map[string]method{
@@ -43,13 +43,13 @@ func (b *Bus) endpoints() []endpoint {
 // casts are the methods that computes and the API cast to all schedulers.
 var casts = []string{"update_aggregates", "delete_aggregate", "update_instance_info", "delete_instance_info", "sync_instance_info"}
 
-// Methods are the names of the methods that are served.
+// Methods lists the served methods.
 func Methods() []string {
 	return append([]string{"select_destinations", "ping", "get_backdoor_port"}, casts...)
 }
 
-// dispatch finds the method of a request as oslo.messaging does. A method that panics is
-// answered with an exception: the message would end one gateway after the other.
+// dispatch finds the method of a request as oslo.messaging does. If the method panics, the
+// caller gets an exception: otherwise the message would crash one gateway after the other.
 func (b *Bus) dispatch(ctx context.Context, r *request) (result any, failed *failure, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -73,8 +73,8 @@ func (b *Bus) dispatch(ctx context.Context, r *request) (result any, failed *fai
 	return nil, unsupportedVersion(r.Version, r.Method), nil
 }
 
-// compatible reports whether a server of one version serves a caller of another: the
-// same first number, and a second that is not greater.
+// compatible reports whether a server of one version serves a caller of another: the major
+// numbers are equal, and the caller's minor number is not greater.
 func compatible(served, asked string) bool {
 	have, want := strings.Split(served, "."), strings.Split(asked, ".")
 	if len(want) < 2 || len(want) > 3 || have[0] != want[0] {
@@ -85,9 +85,10 @@ func compatible(served, asked string) bool {
 	return err == nil && nerr == nil && n >= 0 && n <= minor
 }
 
-// cast is a method that tells nova-scheduler of instances or aggregates. Cells know both from
-// Nova's tables, which are read at once: the cast itself is not believed, so one that is lost, late
-// or repeated does no harm. The API's bus has the casts of every cell without a bus of its own.
+// cast is a method by which computes and the API report instances or aggregates to nova-scheduler.
+// It only starts a read of Nova's tables, where cells take both from. Its arguments are not used,
+// so a lost, late or repeated cast does no harm. The API's bus has the casts of every cell without
+// a bus of its own.
 func (b *Bus) cast(name string, wanted ...string) method {
 	return func(_ context.Context, r *request) (any, *failure, error) {
 		failed := takes(name, r, wanted, wanted)
@@ -98,8 +99,8 @@ func (b *Bus) cast(name string, wanted ...string) method {
 	}
 }
 
-// takes refuses arguments that a method does not take, as Python does, and those that
-// are needed and missing.
+// takes refuses arguments that a method does not accept, as Python does, and missing ones of
+// needed.
 func takes(name string, r *request, all, needed []string) *failure {
 	for arg := range r.Args {
 		if !slices.Contains(all, arg) {

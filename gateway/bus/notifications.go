@@ -13,15 +13,15 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// notificationsWaiting is how many notifications wait for their broker; more are dropped.
+// notificationsWaiting bounds the notifications that wait for their broker; more are dropped.
 const notificationsWaiting = 1000
 
-// Notifications says where scheduler.select_destinations.start and .end are sent:
-// [oslo_messaging_notifications] of Nova. Their format is the unversioned one.
+// Notifications says where scheduler.select_destinations.start and .end are sent: Nova's
+// [oslo_messaging_notifications]. They have the unversioned format.
 type Notifications struct {
-	// TransportURL is that of their broker; empty: that of the RPC.
+	// TransportURL is the transport_url of their broker; empty: that of the RPC.
 	TransportURL string
-	// Topics each get every notification: in the queue TOPIC.info.
+	// Topics get every notification, each in the queue TOPIC.info.
 	Topics []string
 	// Bare messages have no envelope: the driver messaging, not messagingv2.
 	Bare bool
@@ -56,7 +56,7 @@ func newNotifier(b *Bus, cfg Notifications) (*notifier, error) {
 	return n, nil
 }
 
-// notify has a notification about a request sent.
+// notify queues a notification about a request.
 func (n *notifier) notify(r *request, a *arguments, phase string) {
 	if n == nil {
 		return
@@ -79,7 +79,7 @@ func (n *notifier) notify(r *request, a *arguments, phase string) {
 	n.b.drops.Warn(context.Background(), "notification", 1, "dropped a notification of select_destinations", "request", r.APIRequest, "err", err)
 }
 
-// notification is the message that nova-scheduler sends.
+// notification gives the message that nova-scheduler would send.
 func notification(r *request, spec map[string]any, publisher, phase string, now time.Time) map[string]any {
 	id := uuid.NewString()
 	out := map[string]any{
@@ -87,7 +87,7 @@ func notification(r *request, spec map[string]any, publisher, phase string, now 
 		"payload":   map[string]any{"request_spec": legacySpecOf(spec)},
 		"timestamp": now.Format("2006-01-02 15:04:05.000000"), "_unique_id": strings.ReplaceAll(id, "-", ""),
 	}
-	// Of the caller's context, oslo.messaging sends what is no secret.
+	// oslo.messaging sends only those fields of the caller's context that are not secret.
 	for name, standard := range map[string]any{
 		"user": nil, "project_id": nil, "system_scope": nil, "project": nil, "domain": nil, "user_domain": nil, "project_domain": nil,
 		"is_admin": nil, "request_id": nil, "global_request_id": nil, "roles": nil, "user_identity": nil, "user_id": nil, "user_name": nil,
@@ -107,8 +107,8 @@ func notification(r *request, spec map[string]any, publisher, phase string, now 
 	return out
 }
 
-// start sends what waits until stop is called, which sends the rest within closeTimeout. Nothing
-// may be sent after stop.
+// start sends queued notifications until stop is called. stop sends the rest within
+// closeTimeout; notify must not be called afterwards.
 func (n *notifier) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -128,7 +128,7 @@ func (n *notifier) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// deliver publishes a notification to every topic. It repeats that until a broker has it, or ctx
+// deliver publishes a notification to every topic. It retries until a broker has it, or ctx
 // ends.
 func (n *notifier) deliver(ctx context.Context, body []byte) {
 	left, lastLogged := n.queues, ""
@@ -157,7 +157,7 @@ func (n *notifier) deliver(ctx context.Context, body []byte) {
 	}
 }
 
-// connect connects to one of the brokers, unless one is connected, and declares the queues.
+// connect connects to one of the brokers, unless one is already connected, and declares the queues.
 func (n *notifier) connect(ctx context.Context) error {
 	if n.conn != nil {
 		return nil

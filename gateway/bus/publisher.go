@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// errUnroutable: there is no such queue.
+// errUnroutable: the queue of a message does not exist.
 var errUnroutable = errors.New("the reply queue is not there")
 
 // confirmTimeout is how long a broker may take to confirm a message.
@@ -21,7 +21,7 @@ const confirmTimeout = 30 * time.Second
 type publisher struct {
 	ch   *amqp.Channel
 	last atomic.Uint64
-	// asked takes questions whether a message came back.
+	// asked takes questions whether the broker returned a message.
 	asked chan question
 	// ended is closed when the channel is.
 	ended chan struct{}
@@ -42,9 +42,9 @@ func newPublisher(conn *amqp.Connection) (*publisher, error) {
 	return p, ch.Confirm(false)
 }
 
-// collect keeps the ids of messages that came back until they are asked for. The broker
-// returns a message before it confirms it, and the channel of returns has no buffer: who
-// asks after the confirmation gets the right answer.
+// collect keeps the ids of returned messages until they are asked for. The broker returns a
+// message before it confirms it, and the channel of returns has no buffer. So a question
+// after the confirmation gets the right answer.
 func (p *publisher) collect(returns <-chan amqp.Return) {
 	defer close(p.ended)
 	came := map[string]bool{}
@@ -62,8 +62,8 @@ func (p *publisher) collect(returns <-chan amqp.Return) {
 	}
 }
 
-// publish sends a message to a queue and returns when the broker has it. errUnroutable:
-// there is no such queue.
+// publish sends a message to a queue, and returns once the broker has it. It gives
+// errUnroutable if the queue does not exist.
 func (p *publisher) publish(ctx context.Context, exchange, key string, body []byte) error {
 	id := strconv.FormatUint(p.last.Add(1), 36)
 	confirmed, err := p.ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, exchange == "", false, amqp.Publishing{

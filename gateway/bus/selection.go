@@ -17,7 +17,7 @@ type object struct {
 	Changes   []string `json:"nova_object.changes"`
 }
 
-// selectionData is a Selection 1.1.
+// selectionData is the data of a Selection 1.1.
 type selectionData struct {
 	ComputeNodeUUID          string  `json:"compute_node_uuid"`
 	ServiceHost              string  `json:"service_host"`
@@ -29,7 +29,7 @@ type selectionData struct {
 	AvailabilityZone         *string `json:"availability_zone"`
 }
 
-// limitsData is a SchedulerLimits 1.0.
+// limitsData is the data of a SchedulerLimits 1.0.
 type limitsData struct {
 	NUMATopology any `json:"numa_topology"`
 	VCPU         any `json:"vcpu"`
@@ -37,7 +37,7 @@ type limitsData struct {
 	MemoryMB     any `json:"memory_mb"`
 }
 
-// selections gives a list an instance: the host, then the alternates.
+// selections gives a list for each instance: the selected host, then the alternates.
 func selections(all []*cellgatev1.Destinations) [][]object {
 	out := make([][]object, len(all))
 	for i, d := range all {
@@ -76,7 +76,7 @@ func orNull(text string) *string {
 	return &text
 }
 
-// hostState is what callers get that do not know Selection objects.
+// hostState is the answer for callers that do not know Selection objects.
 type hostState struct {
 	Host     string         `json:"host"`
 	Nodename string         `json:"nodename"`
@@ -93,10 +93,10 @@ func hostStates(all []*cellgatev1.Destinations) []hostState {
 	return out
 }
 
-// maxDepth is how deep Nova's object may nest lists and objects; the gateway's own bound.
+// maxDepth bounds the nesting of lists and objects in Nova's object; it is the gateway's own bound.
 const maxDepth = 64
 
-// structOf reads a JSON object for the gateway.
+// structOf decodes a JSON object with at most maxDepth levels.
 func structOf(raw json.RawMessage) (map[string]any, error) {
 	if depthOf(raw) > maxDepth {
 		return nil, fmt.Errorf("nests more than %d lists and objects", maxDepth)
@@ -108,7 +108,7 @@ func structOf(raw json.RawMessage) (map[string]any, error) {
 	return all, nil
 }
 
-// depthOf counts how deep valid JSON nests lists and objects.
+// depthOf gives how deep valid JSON nests lists and objects.
 func depthOf(raw []byte) int {
 	depth, most, text := 0, 0, false
 	for i := 0; i < len(raw); i++ {

@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// attemptTimeout is how long one call of the gateway may take.
+	// attemptTimeout bounds one call of the gateway.
 	attemptTimeout = 25 * time.Second
-	// releaseTimeout is how long an earlier attempt's claim may take to be released; its
-	// lease ends otherwise.
+	// releaseTimeout bounds the release of an earlier attempt's claim, which otherwise ends
+	// with its lease.
 	releaseTimeout = 5 * time.Second
-	// settleTimeout is how long a move waits for the claim of an earlier move to be confirmed or
-	// ended by Nova's rows, which are read at once.
+	// settleTimeout is how long a move waits until Nova's rows confirm or end the claim of an
+	// earlier move. The rows are read at once.
 	settleTimeout = 5 * time.Second
-	// writeAttempts is how many answers are tried whose hosts Placement refuses.
+	// writeAttempts bounds how many answers are tried if Placement refuses their hosts.
 	writeAttempts = 3
-	// firstPause and longestPause are those between attempts.
+	// firstPause and longestPause bound the pauses between attempts.
 	firstPause, longestPause = 100 * time.Millisecond, 2 * time.Second
 )
 
-// selectDestinations answers select_destinations. A refusal that may pass is asked for
-// again until Config.Timeout is over; signs of life keep the caller waiting meanwhile.
+// selectDestinations answers select_destinations. A refusal that may pass is retried for
+// Config.Timeout; heartbeats keep the caller waiting meanwhile.
 func (b *Bus) selectDestinations(ctx context.Context, r *request) (any, *failure, error) {
 	a, failed := readArguments(r)
 	if failed != nil {
@@ -56,8 +56,8 @@ func (b *Bus) selectDestinations(ctx context.Context, r *request) (any, *failure
 	return hostStates(answer.GetDestinations()), nil, nil
 }
 
-// askAndWrite gives the gateway's answer, whose allocations are in Placement where it is written
-// to. A host that is full there is left out, and the gateway is asked again.
+// askAndWrite gives the gateway's answer, after its allocations are written to Placement if that
+// is configured. If a host is full in Placement, it asks the gateway again without that host.
 func (b *Bus) askAndWrite(ctx context.Context, r *request, a *arguments) (*cellgatev1.SelectDestinationsResponse, error) {
 	for attempt := 1; ; attempt++ {
 		answer, err := b.ask(ctx, r, a)
@@ -87,17 +87,17 @@ func (b *Bus) askAndWrite(ctx context.Context, r *request, a *arguments) (*cellg
 	}
 }
 
-// ask gives the gateway's answer. An instance that has a claim of another API request is
-// asked for again as a move: as in Nova, where allocations of the instance tell a move
-// from a build. A move that finds the claim of an earlier one waits for that to settle. Nova
-// begins no move before the one before has ended, so a claim that is still pending then is of
-// one that was reverted or failed, and is released.
+// ask gives the gateway's answer. If an instance has a claim of another API request, ask
+// repeats the request as a move. This is as in Nova, where existing allocations tell a move
+// from a build. If a move finds the claim of an earlier move, it waits until that claim
+// settles. Nova begins no move before the previous one has ended. So a claim that is still
+// pending then belongs to a move that was reverted or failed, and is released.
 func (b *Bus) ask(ctx context.Context, r *request, a *arguments) (*cellgatev1.SelectDestinationsResponse, error) {
 	operation := cellgatev1.Operation_OPERATION_UNSPECIFIED
 	if a.rebuild {
 		operation = cellgatev1.Operation_REBUILD
 	}
-	var own []string // the ids of this very message
+	var own []string // the request ids of this very message
 	settled := time.Now().Add(b.settleWait)
 	for released, pause := 0, firstPause; ; {
 		req, err := a.request(r.APIRequest, b.cfg.MaxAttempts-1, durationpb.New(b.cfg.ClaimTTL), operation)
@@ -136,7 +136,7 @@ func (b *Bus) ask(ctx context.Context, r *request, a *arguments) (*cellgatev1.Se
 	}
 }
 
-// attempt calls the gateway until it answers or refuses for good.
+// attempt calls the gateway until it answers, refuses for good, or ctx ends.
 func (b *Bus) attempt(ctx context.Context, r *request, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	ctx = b.outgoing(ctx, r)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -158,16 +158,16 @@ func (b *Bus) attempt(ctx context.Context, r *request, req *cellgatev1.SelectDes
 	}
 }
 
-// isPending reports whether the claim that an ALREADY_EXISTS names is not confirmed.
+// isPending reports whether the claim that an ALREADY_EXISTS names is pending.
 func isPending(refused error) bool {
 	e := faultOf(refused)
 	return e != nil && e.Metadata["claim_state"] == cellgatev1.ClaimState_PENDING.String()
 }
 
 // isEarlierAttempt reports whether another attempt of the same API request made the claim that an
-// ALREADY_EXISTS names, such as a live migration that goes on to the next host. A claim that this
-// very message made, whose ids are own, is kept: the message was delivered again, and its next
-// attempt finds the claim.
+// ALREADY_EXISTS names: for example a live migration that goes on to the next host. It is false
+// for a claim of this very message, whose request ids are own: after a redelivery, the next
+// attempt finds that claim and keeps it.
 func isEarlierAttempt(r *request, refused error, own []string) bool {
 	if !isPending(refused) {
 		return false
@@ -182,7 +182,7 @@ func (b *Bus) releaseClaim(ctx context.Context, r *request, refused error) bool 
 	return b.release(ctx, r, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: claim["consumer_uuid"], ClaimId: claim["claim_id"], Cell: claim["cell"]})
 }
 
-// release releases a claim. One that cannot be reached ends with its lease.
+// release releases a claim, and reports whether it is gone. A claim that cannot be reached ends with its lease.
 func (b *Bus) release(ctx context.Context, r *request, claim *cellgatev1.ReleaseClaimRequest) bool {
 	ctx, cancel := context.WithTimeout(b.outgoing(context.WithoutCancel(ctx), r), releaseTimeout)
 	defer cancel()
@@ -190,8 +190,8 @@ func (b *Bus) release(ctx context.Context, r *request, claim *cellgatev1.Release
 	return err == nil || fault.KindOf(err) == fault.NotFound
 }
 
-// outgoing is the context of calls for a request: callers of the bus are conductors, and
-// share the gateway by project.
+// outgoing gives the context of calls for a request: the caller is a conductor, and its share
+// is by project.
 func (b *Bus) outgoing(ctx context.Context, r *request) context.Context {
 	if r.Project != "" && len(r.Project) <= 255 && printable(r.Project) {
 		ctx = metadata.AppendToOutgoingContext(ctx, "cellgate-project", r.Project)
@@ -204,9 +204,9 @@ func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' })
 }
 
-// exception gives the exception that makes the conductor do what is right. Only after
-// NoValidHost does it undo every operation. A cell or a gateway that does not answer is
-// never that.
+// exception gives the exception after which the conductor does the right thing. The conductor
+// undoes every kind of operation only after NoValidHost. A cell or a gateway that does not
+// answer never becomes NoValidHost.
 func (b *Bus) exception(r *request, err error) *failure {
 	e := faultOf(err)
 	if e == nil {
@@ -240,7 +240,7 @@ func (b *Bus) exception(r *request, err error) *failure {
 	return newFailure(moduleCellgate, string(e.Kind), "%s", e.Message)
 }
 
-// reasonOf is what NoValidHost tells, which users see in the fault of their server.
+// reasonOf gives the reason in NoValidHost, which users see in the fault of their server.
 func reasonOf(tell string, detail *cellgatev1.NoValidHost) string {
 	reason := "There are not enough hosts available."
 	var filters []string

@@ -17,14 +17,14 @@ import (
 const (
 	// connectTimeout bounds the connection to one broker, with TLS and login.
 	connectTimeout = 10 * time.Second
-	// drainLimit bounds the requests under way when the bus is to end. It is below what
+	// drainLimit bounds the requests under way when the bus stops. It is below the time that
 	// a process has to stop.
 	drainLimit = 20 * time.Second
-	// replyTimeout is how long a reply queue that is not there is waited for: that of a
-	// conductor that connects anew.
+	// replyTimeout is how long a reply waits for a missing reply queue: its conductor may be
+	// reconnecting.
 	replyTimeout = 60 * time.Second
 	replyPause   = 250 * time.Millisecond
-	// closeTimeout bounds the farewell to a broker.
+	// closeTimeout bounds the closing of a connection.
 	closeTimeout = 5 * time.Second
 )
 
@@ -39,7 +39,7 @@ type session struct {
 	deliveries []<-chan amqp.Delivery
 }
 
-// connect logs in to a broker, declares what is needed and consumes.
+// connect logs in to a broker, declares exchanges and queues, and starts consuming.
 func (b *Bus) connect(ctx context.Context, at broker) (*session, error) {
 	s := &session{b: b}
 	err := b.login(ctx, b.transport, at, func(conn *amqp.Connection) error {
@@ -49,7 +49,7 @@ func (b *Bus) connect(ctx context.Context, at broker) (*session, error) {
 	return s, err
 }
 
-// login logs in to a broker and opens what the connection is for, all within connectTimeout. After
+// login logs in to a broker and calls open with the connection, all within connectTimeout. After
 // an error the connection is closed.
 func (b *Bus) login(ctx context.Context, t *transport, at broker, open func(*amqp.Connection) error) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -58,7 +58,7 @@ func (b *Bus) login(ctx context.Context, t *transport, at broker, open func(*amq
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends what waits for an answer
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // unblocks reads and writes
 	var link net.Conn = conn
 	if ssl := t.ssl; ssl != nil && *ssl || ssl == nil && b.cfg.SSL {
 		secure := tls.Client(conn, tlsFor(b.cfg.TLS, at.host(), b.cfg.VerifyHost))
@@ -84,8 +84,8 @@ func (b *Bus) login(ctx context.Context, t *transport, at broker, open func(*amq
 	return nil
 }
 
-// tlsFor is the configuration for one broker. Without verify the chain is verified and
-// the name is not, as Nova's default has it.
+// tlsFor gives the TLS configuration for one broker. Without verify, the chain is verified
+// but not the name, which is Nova's default.
 func tlsFor(base *tls.Config, host string, verify bool) *tls.Config {
 	c := base.Clone()
 	c.ServerName = host
@@ -106,7 +106,7 @@ func (s *session) open() (err error) {
 	if s.out, err = newPublisher(s.conn); err != nil {
 		return err
 	}
-	// The bound is a consumer's.
+	// Qos applies to each consumer.
 	if err := s.in.Qos(s.b.cfg.Prefetch, 0, false); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *session) open() (err error) {
 	return nil
 }
 
-// serve answers requests until the connection is lost, which is its error, or ctx has
+// serve answers requests until the connection is lost, which is the error, or until ctx has
 // ended and the requests under way are answered.
 func (s *session) serve(ctx context.Context) error {
 	lost := s.conn.NotifyClose(make(chan *amqp.Error, 1))
@@ -145,7 +145,7 @@ func (s *session) serve(ctx context.Context) error {
 		case e := <-closed:
 			err, done = closeError(e), true
 		case tag, ok := <-cancelled:
-			if !ok { // with the channel, which says why
+			if !ok { // the channel was closed too, and gives the reason
 				cancelled = nil
 				continue
 			}
@@ -161,7 +161,7 @@ func (s *session) serve(ctx context.Context) error {
 		limit := time.AfterFunc(drainLimit, stop)
 		all.Wait()
 		limit.Stop()
-		// Nobody needs this gateway's queue of casts any more; it would expire.
+		// This gateway's queue of casts is no longer needed; it would only expire later.
 		_, _ = s.in.QueueDelete(s.b.names.fanout, false, false, false)
 	}
 	stop()
@@ -174,7 +174,7 @@ func (s *session) serve(ctx context.Context) error {
 	return err
 }
 
-// stopConsuming leaves what waits in the queues to other gateways.
+// stopConsuming leaves waiting messages in the queues, for other gateways.
 func (s *session) stopConsuming() {
 	for _, tag := range s.tags {
 		_ = s.in.Cancel(tag, false) // fails with a connection that is lost, which ends the session
@@ -188,8 +188,8 @@ func closeError(e *amqp.Error) error {
 	return e
 }
 
-// consume works on the deliveries of a queue; the broker's prefetch bounds how many at
-// once. It returns when the last one is done.
+// consume handles the deliveries of a queue; the broker's prefetch bounds how many at once.
+// It returns when the last one is done.
 func (s *session) consume(ctx context.Context, deliveries <-chan amqp.Delivery) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -198,8 +198,8 @@ func (s *session) consume(ctx context.Context, deliveries <-chan amqp.Delivery) 
 	}
 }
 
-// handle answers a message and acknowledges it. One that is not answered, since ctx
-// ended, goes back to the queue when the connection is closed.
+// handle answers a message and acknowledges it. A message that is not answered since ctx
+// ended goes back to the queue when the connection is closed.
 func (s *session) handle(ctx context.Context, d amqp.Delivery) {
 	b, began := s.b, time.Now()
 	if d.Redelivered {
@@ -239,7 +239,7 @@ func (s *session) handle(ctx context.Context, d amqp.Delivery) {
 	b.tel.Answered(r.Method, outcome, time.Since(began))
 }
 
-// call works on a request, and sends signs of life every half of its timeout.
+// call handles a request, and sends a heartbeat every half of its timeout.
 func (s *session) call(ctx context.Context, r *request) (any, *failure, error) {
 	if r.Timeout > 0 && r.awaitsReply() {
 		done := make(chan struct{})
@@ -251,7 +251,7 @@ func (s *session) call(ctx context.Context, r *request) (any, *failure, error) {
 	return s.b.dispatch(ctx, r)
 }
 
-// beat sends signs of life until done is closed or one cannot be sent: then the caller
+// beat sends heartbeats until done is closed, ctx ends, or a heartbeat fails: then the caller
 // gives up by itself.
 func (s *session) beat(ctx context.Context, r *request, done <-chan struct{}) {
 	tick := time.NewTicker(r.Timeout / 2)
@@ -271,8 +271,9 @@ func (s *session) beat(ctx context.Context, r *request, done <-chan struct{}) {
 	}
 }
 
-// answer sends a reply and returns when the broker has it, or when nobody waits for it
-// any more. An error is that of the connection, which is closed then.
+// answer sends a reply. It returns once the broker has the reply, or its queue stayed missing
+// for replyWait, so that the caller is gone. An error means that the connection was lost and
+// is closed, or that ctx ended.
 func (s *session) answer(ctx context.Context, r *request, result any, failed *failure) error {
 	b := s.b
 	body, err := encodeReply(r, result, failed)

@@ -16,23 +16,23 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// arguments are those of select_destinations, of any version.
+// arguments are the arguments of select_destinations, of any version.
 type arguments struct {
 	spec      map[string]any
 	instances []string
-	// objects asks for Selection objects, alternates for runners-up.
+	// objects asks for Selection objects, alternates for alternates.
 	objects, alternates bool
-	// rebuild: the hints say that an instance's own host is checked.
+	// rebuild: by the hints, only an instance's own host is checked.
 	rebuild bool
 	// dryRun: the caller names no instances, so nothing is claimed.
 	dryRun bool
 }
 
-// maxAlternates is the most that a gateway gives.
+// maxAlternates is the gateway's bound.
 const maxAlternates = 32
 
-// readArguments reads the arguments of select_destinations as nova-scheduler takes them:
-// a RequestSpec (4.3 and later), or the dictionaries before it.
+// readArguments decodes the arguments of select_destinations as nova-scheduler does: a
+// RequestSpec (4.3 and later), or the older dictionaries.
 func readArguments(r *request) (*arguments, *failure) {
 	const name = "select_destinations"
 	if f := takes(name, r, []string{"request_spec", "filter_properties", "spec_obj", "instance_uuids", "return_objects", "return_alternates"}, nil); f != nil {
@@ -76,10 +76,10 @@ func readArguments(r *request) (*arguments, *failure) {
 	return a, nil
 }
 
-// request makes the gateway's request. Its id names the caller's API request and
-// everything that is asked: the same message delivered again has the same id, another
-// attempt of the same API request has another. It is the id that the conductor's door
-// gives (deploy/nova), so that a cloud may switch from that to the bus.
+// request makes the gateway's request. Its id is made of the caller's API request and of everything that is
+// asked. So the same message delivered again has the same id, and another attempt of the same API request
+// has another. The package cellgate_nova for conductors (deploy/nova) makes the same ids, so that a cloud may
+// switch from it to the bus.
 func (a *arguments) request(apiRequest string, most int, ttl *durationpb.Duration, operation cellgatev1.Operation) (*cellgatev1.SelectDestinationsRequest, error) {
 	spec, err := structpb.NewStruct(a.spec)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *arguments) request(apiRequest string, most int, ttl *durationpb.Duratio
 	return req, nil
 }
 
-// ignore leaves a host out of what is asked.
+// ignore adds a host to the request's ignored hosts.
 func (a *arguments) ignore(host string) {
 	if data, ok := a.spec["nova_object.data"].(map[string]any); ok {
 		ignored, _ := data["ignore_hosts"].([]any)
@@ -109,7 +109,7 @@ func (a *arguments) ignore(host string) {
 	}
 }
 
-// owner is whose the instances are, by the request spec.
+// owner gives the project and the user of the instances, from the request spec.
 func (a *arguments) owner() owner {
 	data, _ := a.spec["nova_object.data"].(map[string]any)
 	project, _ := data["project_id"].(string)
@@ -117,7 +117,7 @@ func (a *arguments) owner() owner {
 	return owner{project, user}
 }
 
-// requestPrefix is what the ids of all requests of one API request begin with.
+// requestPrefix begins the ids of all requests of one API request.
 func requestPrefix(apiRequest string) string {
 	if apiRequest == "" {
 		apiRequest = "none"
@@ -125,15 +125,15 @@ func requestPrefix(apiRequest string) string {
 	return fmt.Sprintf("nova/%.128s/", apiRequest)
 }
 
-// sets are lists of Nova's objects whose order has no meaning. Another process gives
-// them in another order, and the same request must be the same bytes.
+// sets are the lists in Nova's objects whose order has no meaning. Another process may order
+// them differently, but the same request must give the same bytes.
 var sets = map[string][]string{
 	"InstanceGroup": {"members", "hosts"},
 	"RequestSpec":   {"ignore_hosts"},
 }
 
-// canonical gives an object the one form that it has whoever sent it. What changed since
-// an object was loaded is the sender's affair.
+// canonical brings an object into a form that does not depend on its sender: it sorts sets,
+// and removes nova_object.changes.
 func canonical(value any) any {
 	switch v := value.(type) {
 	case []any:

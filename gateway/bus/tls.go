@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// verifyChain verifies a broker's certificate without its name. Without CAs nothing is
-// verified, as oslo.messaging does without ssl_ca_file.
+// verifyChain verifies a broker's certificate chain, but not its name. Without CAs nothing is
+// verified, as in oslo.messaging without ssl_ca_file.
 func verifyChain(roots *x509.CertPool) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		if roots == nil {

@@ -10,11 +10,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// topic is Nova's topic of schedulers.
+// topic is Nova's topic for schedulers.
 const topic = "scheduler"
 
-// Queues are the options of [oslo_messaging_rabbit] that change how exchanges and
-// queues are declared. They must be those of Nova's services.
+// Queues are the options of [oslo_messaging_rabbit] for the declaration of exchanges and
+// queues. They must equal those of Nova's services.
 type Queues struct {
 	// Durable is amqp_durable_queues, AutoDelete amqp_auto_delete.
 	Durable, AutoDelete bool
@@ -27,7 +27,7 @@ type Queues struct {
 	TransientTTL time.Duration
 }
 
-// arguments are those of the topic's queues.
+// arguments gives the arguments of the topic's queues.
 func (q Queues) arguments() amqp.Table {
 	args := amqp.Table{}
 	if q.HA {
@@ -46,7 +46,7 @@ func (q Queues) arguments() amqp.Table {
 	return args
 }
 
-// fanoutArguments are those of the queue of casts to every scheduler.
+// fanoutArguments gives the arguments of the queue of casts to every scheduler.
 func (q Queues) fanoutArguments() amqp.Table {
 	args := amqp.Table{"x-expires": q.TransientTTL.Milliseconds()}
 	if q.HA {
@@ -55,13 +55,14 @@ func (q Queues) fanoutArguments() amqp.Table {
 	return args
 }
 
-// names are those of the queues of one gateway.
+// names are one gateway's queues, and their exchange.
 type names struct {
 	exchange, common, own, fanout string
 }
 
-// declare makes the exchanges, queues and bindings as nova-scheduler does. All must be
-// declared with the very options that are in force, so whoever comes first makes them.
+// declare declares the exchanges, queues and bindings as nova-scheduler does. A declaration
+// must repeat the options of an existing exchange or queue; the first one to declare creates
+// it.
 func declare(ch *amqp.Channel, n names, q Queues) error {
 	if err := declareTopics(ch, n.exchange, []string{n.common, n.own}, q); err != nil {
 		return err
@@ -69,7 +70,7 @@ func declare(ch *amqp.Channel, n names, q Queues) error {
 	return declareFanout(ch, n.fanout, q)
 }
 
-// declareTopics makes an exchange and queues that are bound to it by their names.
+// declareTopics declares an exchange, and queues that are bound to it by their names.
 func declareTopics(ch *amqp.Channel, exchange string, queues []string, q Queues) error {
 	durable := q.Durable || q.Quorum
 	if err := ch.ExchangeDeclare(exchange, "topic", durable, q.AutoDelete, false, false, nil); err != nil {
@@ -86,7 +87,7 @@ func declareTopics(ch *amqp.Channel, exchange string, queues []string, q Queues)
 	return nil
 }
 
-// declareFanout makes a queue of casts to all schedulers.
+// declareFanout declares a queue of casts to all schedulers.
 func declareFanout(ch *amqp.Channel, queue string, q Queues) error {
 	if err := ch.ExchangeDeclare(topic+"_fanout", "fanout", false, true, false, false, nil); err != nil {
 		return explain(err)
@@ -97,11 +98,11 @@ func declareFanout(ch *amqp.Channel, queue string, q Queues) error {
 	return explain(ch.QueueBind(queue, topic, topic+"_fanout", false, nil))
 }
 
-// inequivalent is the broker's text for a declaration that differs from what is there.
+// inequivalent matches the broker's error for a declaration that differs from the existing one.
 var inequivalent = regexp.MustCompile(`inequivalent arg '([^']+)' for (\w+) '([^']+)'.*?: received (.*?) but current is (.*?)"?$`)
 
-// optionOf says which options an argument of a declaration comes from: the key below
-// gateway.bus, and Nova's in [oslo_messaging_rabbit].
+// optionOf gives the options behind an argument of a declaration: the key below gateway.bus,
+// and Nova's in [oslo_messaging_rabbit].
 var optionOf = map[string]string{
 	"durable":                "durable_queues or quorum_queue (Nova's amqp_durable_queues, rabbit_quorum_queue)",
 	"auto_delete":            "auto_delete (Nova's amqp_auto_delete)",
@@ -113,7 +114,7 @@ var optionOf = map[string]string{
 	"x-expires":              "transient_queues_ttl (Nova's rabbit_transient_queues_ttl)",
 }
 
-// explain says which option to set when a declaration differs from what is there.
+// explain adds to an error which option to set if a declaration differs from the existing one.
 func explain(err error) error {
 	var e *amqp.Error
 	if !errors.As(err, &e) || e.Code != amqp.PreconditionFailed {

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// transport is what a transport_url says.
+// transport is a parsed transport_url.
 type transport struct {
 	brokers []broker
-	// vhost is the virtual host: "/" when the URL names none.
+	// vhost is the virtual host; "/" if the URL names none.
 	vhost string
-	// ssl is set by ?ssl=1.
+	// ssl is the value of ?ssl=; nil if it is not given.
 	ssl *bool
 }
 
-// broker is one address of a transport_url, with what to log in by.
+// broker is one address of a transport_url, with its credentials.
 type broker struct {
 	address        string
 	user, password string
@@ -32,7 +32,7 @@ func (b broker) host() string {
 	return host
 }
 
-// parseTransportURL reads a transport_url as oslo.messaging does:
+// parseTransportURL parses a transport_url as oslo.messaging does:
 // rabbit://USER:PASS@HOST:PORT[,USER:PASS@HOST:PORT…]/VHOST[?ssl=1]. Its errors name no
 // password.
 func parseTransportURL(text string) (*transport, error) {
@@ -83,7 +83,7 @@ func parseTransportURL(text string) (*transport, error) {
 
 // parseBroker reads [USER:PASS@]HOST[:PORT].
 func parseBroker(text string) (broker, error) {
-	// As kombu, which logs in as guest when nobody is named.
+	// Like kombu, it logs in as guest if no user is named.
 	b := broker{user: "guest", password: "guest"}
 	host := text
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
@@ -126,12 +126,12 @@ func (t *transport) sameBus(as *transport) bool {
 	})
 }
 
-// templateField is a name in braces, as the URLs of cell_mappings may have them.
+// templateField matches a name in braces, as the URLs of cell_mappings may have them.
 var templateField = regexp.MustCompile(`\{[a-z]+[0-9]*\}`)
 
-// fillTransportURL puts the parts of Nova's own transport_url in the place of names in braces, as
-// Nova does: {scheme}, {username}, {password}, {hostname}, {port}, {path}, {query}, {fragment},
-// and {username1} and so on for each of its addresses, which count from 1.
+// fillTransportURL replaces names in braces by the parts of Nova's own transport_url, as Nova
+// does: {scheme}, {username}, {password}, {hostname}, {port}, {path}, {query}, {fragment}, and
+// {username1} and so on for each of its addresses, counted from 1.
 func fillTransportURL(text, own string) (string, error) {
 	if !strings.Contains(text, "{") {
 		return text, nil
