@@ -26,25 +26,25 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// body is a request's body. It keeps what was wrong with it: the generated
-// handlers pass on only a text.
+// body is a request's body. It keeps the error of decoding it, since the generated handlers
+// only pass on its text.
 type body struct {
 	from io.ReadCloser
-	// field is the request's field that the body is; empty when it is the whole request.
+	// field is the request's field that the body fills; empty if the body is the whole request.
 	field string
 	bad   *fault.Error
-	// ended: all of it was read.
+	// ended: the body was read to its end.
 	ended bool
 
 	ctx context.Context
 	in  *ingress.Ingress
-	// size is how long it may be, in bytes.
+	// size is the longest that the body may be, in bytes.
 	size int64
-	// releases give back what it was charged.
+	// releases give back the body's charges.
 	releases []func()
 }
 
-// charge keeps what a charge gave, until done; it gives its error.
+// charge keeps the release function of a charge until done, and returns the charge's error.
 func (b *body) charge(release func(), err error) error {
 	if err == nil {
 		b.releases = append(b.releases, release)
@@ -52,14 +52,14 @@ func (b *body) charge(release func(), err error) error {
 	return err
 }
 
-// done gives back what the body was charged: the request is answered.
+// done gives back the body's charges; it is called after the answer.
 func (b *body) done() {
 	for _, release := range b.releases {
 		release()
 	}
 }
 
-// admit waits until the body's text may be decoded: large ones are, a few at a time.
+// admit waits until the body's text may be decoded; only a few large ones are decoded at once.
 func (b *body) admit(text []byte) error {
 	values, err := scanJSON(text)
 	if err == nil && b.in != nil {
@@ -68,7 +68,7 @@ func (b *body) admit(text []byte) error {
 	return err
 }
 
-// wholeBody names a body that is the whole request, where no field of it is what is bad.
+// wholeBody stands for the field in errors about the whole body.
 const wholeBody = "body"
 
 func (b *body) Read(p []byte) (n int, err error) {
@@ -82,7 +82,7 @@ func (b *body) Close() error { return b.from.Close() }
 // jsonForm reads and writes the API's JSON.
 type jsonForm struct{ runtime.JSONPb }
 
-// NewDecoder gives a decoder of one body. An empty body is an empty message.
+// NewDecoder gives a decoder of one body. An empty body decodes to an empty message.
 func (f *jsonForm) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		b, ok := r.(*body)
@@ -125,8 +125,8 @@ func (f *jsonForm) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// messageIn gives the message that a body is read into: v, or the field of a request that
-// v points to, which is made when it is nil.
+// messageIn gives the message to decode a body into: v, or the field of a request that v
+// points to, which it creates if nil.
 func messageIn(v any) (proto.Message, bool) {
 	if m, ok := v.(proto.Message); ok {
 		return m, true
@@ -142,8 +142,7 @@ func messageIn(v any) (proto.Message, bool) {
 	return m, ok
 }
 
-// Marshal gives compact JSON: protojson varies its blanks from build to build, on
-// purpose.
+// Marshal gives compact JSON: protojson deliberately varies its spaces between builds.
 func (f *jsonForm) Marshal(v any) ([]byte, error) {
 	text, err := f.JSONPb.Marshal(v)
 	if err != nil {
@@ -156,13 +155,13 @@ func (f *jsonForm) Marshal(v any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// position is how protojson says where: "(line 1:23): ".
+// position matches protojson's position in an error: "(line 1:23): ".
 var position = regexp.MustCompile(`\(line (\d+):(\d+)\): `)
 
-// oneofSet is how protojson says that a oneof has a value already.
+// oneofSet matches protojson's error for a second field of a oneof.
 var oneofSet = regexp.MustCompile(`oneof (\S+) is already set`)
 
-// ReadJSON reads a message of the API as a body is read; an error says what is wrong and in which field.
+// ReadJSON decodes a message of the API as from a body; an error names the wrong field and the problem.
 func ReadJSON(text []byte, m proto.Message) error {
 	if err := protojson.Unmarshal(text, m); err != nil {
 		return jsonFault("", text, m, err)
@@ -170,8 +169,8 @@ func ReadJSON(text []byte, m proto.Message) error {
 	return nil
 }
 
-// jsonFault says what is wrong with a body, which is to be m, and in which field; the body is of the request's
-// field, or, when that is empty, the whole request.
+// jsonFault gives the error of a body that should decode to m, with the path of the wrong field. field is the
+// request's field that the body fills; empty if the body is the whole request.
 func jsonFault(field string, text []byte, m proto.Message, err error) *fault.Error {
 	path, problem, where := jsonProblem(text, err)
 	switch {
@@ -197,8 +196,8 @@ func jsonFault(field string, text []byte, m proto.Message, err error) *fault.Err
 	return bad
 }
 
-// jsonProblem says what is wrong with a JSON text, at which path of it, which is empty for
-// the whole, and at which line and column, when that is known.
+// jsonProblem gives the problem of a JSON text, the path of the wrong field (empty for the
+// whole text), and its line and column if they are known.
 func jsonProblem(text []byte, err error) (path, problem, where string) {
 	_, problem, _ = strings.Cut(err.Error(), "proto:")
 	problem = strings.TrimSpace(strings.ReplaceAll(problem, "\u00a0", " "))
@@ -224,7 +223,7 @@ func jsonProblem(text []byte, err error) (path, problem, where string) {
 	return path, problemText(problem), where
 }
 
-// wrongType and unknownField are how protojson says that a value is of another type, and that there is no such field.
+// wrongType and unknownField match protojson's errors for a value of another type, and for an unknown field.
 var (
 	wrongType    = regexp.MustCompile(`^invalid value for (\w+) field \S+: (.+)$`)
 	unknownField = regexp.MustCompile(`^unknown field "[^"]*"$`)
@@ -235,11 +234,11 @@ const (
 	noSuchValue = " is none of the values"
 )
 
-// shownFields is how many fields of a message are listed where none is meant.
+// shownFields bounds the fields of a message that are listed if none is similar.
 const shownFields = 12
 
-// meantField says which field of the message that a path leads to is meant by its last name, or which there are; empty when
-// there are many.
+// meantField suggests a field that is similar to the last name of a path, or lists the fields of its message. It is
+// empty if there are too many.
 func meantField(at protoreflect.MessageDescriptor, path string) string {
 	at, name := lastOf(at, path)
 	if at == nil {
@@ -255,7 +254,7 @@ func meantField(at protoreflect.MessageDescriptor, path string) string {
 	return "; the fields are " + strings.Join(fields, ", ")
 }
 
-// meantValue lists the values of the enum field that a path leads to, and says which are meant by the problem's value.
+// meantValue lists the values of the enum field at a path, and suggests one that is similar to the problem's value.
 func meantValue(at protoreflect.MessageDescriptor, path, problem string) string {
 	at, name := lastOf(at, path)
 	if at == nil {
@@ -273,7 +272,8 @@ func meantValue(at protoreflect.MessageDescriptor, path, problem string) string 
 	return " " + strings.Join(values, ", ") + suggest.MeantOf(strings.ToUpper(value), values, 3)
 }
 
-// lastOf gives the last name of a path from a message, and the message that the name is in; nil when it is in none.
+// lastOf gives the last name of a path, and the message that should have that field; nil if the path leads to no
+// message.
 func lastOf(at protoreflect.MessageDescriptor, path string) (protoreflect.MessageDescriptor, string) {
 	names := strings.Split(listIndex.ReplaceAllString(path, ""), ".")
 	last := len(names) - 1
@@ -287,15 +287,15 @@ func lastOf(at protoreflect.MessageDescriptor, path string) (protoreflect.Messag
 	return at, names[last]
 }
 
-// fieldNamed gives the field of either of its names; nil when there is none.
+// fieldNamed gives the field with that proto name or JSON name; nil if there is none.
 func fieldNamed(at protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
 	return cmp.Or(at.Fields().ByName(protoreflect.Name(name)), at.Fields().ByJSONName(name))
 }
 
-// listIndex is the index of an element in a path.
+// listIndex matches the index of an element in a path.
 var listIndex = regexp.MustCompile(`\[\d+\]`)
 
-// problemText makes protojson's problem with a field a text that follows the field's name.
+// problemText turns protojson's problem with a field into a text that follows the field's name.
 func problemText(problem string) string {
 	if unknownField.MatchString(problem) {
 		return noSuchField
@@ -322,8 +322,8 @@ func problemText(problem string) string {
 	return problem
 }
 
-// oneofFault is that of a body with two fields of which there may be one, the
-// second at path and where. It names them all.
+// oneofFault gives the error of a body with two fields of a oneof, the second at path and
+// where. It names all fields of the oneof.
 func oneofFault(path, oneof, where string) *fault.Error {
 	names := []string{path}
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(oneof))
@@ -341,7 +341,7 @@ func oneofFault(path, oneof, where string) *fault.Error {
 	return e
 }
 
-// offsetOf gives the byte at a line and column, both from 1, columns in runes.
+// offsetOf gives the byte offset of a line and column, both from 1, columns in runes.
 func offsetOf(text []byte, line, column int) int64 {
 	offset := 0
 	for ; line > 1; line-- {
@@ -380,7 +380,7 @@ func fieldAt(text []byte, offset int64) string {
 		return s.String()
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // one that is too large is one all the same
+	d.UseNumber() // accepts numbers that no Go type holds
 	for {
 		t, err := d.Token()
 		if err != nil {

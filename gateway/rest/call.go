@@ -30,15 +30,15 @@ type calls []call
 
 type call struct {
 	method, path string
-	// rpc is the method by its full name, full as gRPC names it: /service/method.
+	// rpc is the method's full proto name, full its gRPC name: /service/method.
 	rpc, full string
 	// paths matches the paths of the call.
 	paths *regexp.Regexp
-	// body is the field that the body is; empty when that is the whole request, or there
+	// body is the field that the body fills; empty if the body is the whole request, or there
 	// is none.
 	body string
-	// query are the parameters it takes, by name: the fields of its request that
-	// are not in the path and not the body.
+	// query are the call's query parameters, by name: the fields of its request that are
+	// neither in the path nor the body.
 	query map[string]protoreflect.FieldDescriptor
 }
 
@@ -92,11 +92,11 @@ func verbOf(rule *annotations.HttpRule) (method, path string) {
 	}
 }
 
-// check refuses a call by the names and values of its parameters. grpc-gateway
-// would read over a name it does not know, so that a filter with a typing error
-// filters nothing, and answers a bad value with the error of a Go library.
-// Before that the caller's role is judged. Then the body is charged to its caller, and the
-// gateway admits the call or refuses it: nothing of the body was read by then.
+// check refuses a call before anything of its body is read: first by the caller's role, then
+// by the names and values of its parameters. grpc-gateway would ignore an unknown name, so
+// that a misspelt filter filters nothing, and would answer a bad value with the error of a Go
+// library. Then check charges the body to its caller, and the gateway admits the call or
+// refuses it.
 func (a *api) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
@@ -143,11 +143,11 @@ func (a *api) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// noTime matches timeouts of nothing, which grpc-gateway takes for none: the deadline is
-// over when the request comes.
+// noTime matches a timeout of zero. grpc-gateway takes it as no timeout, but here the
+// deadline has passed at once.
 var noTime = regexp.MustCompile("^0+[HMSmun]$")
 
-// problems says what is wrong with the parameters in the query and the path.
+// problems gives the errors in the parameters of the query and the path.
 func (c call) problems(query string, path map[string]string) []fault.Field {
 	var bad []fault.Field
 	refuse := func(name, format string, args ...any) {
@@ -200,7 +200,7 @@ func (c call) problems(query string, path map[string]string) []fault.Field {
 	return bad
 }
 
-// valueNames are the names of an enum's values but the first, which is for none.
+// valueNames gives the names of an enum's values, without the first, which stands for none.
 func valueNames(enum protoreflect.EnumDescriptor) (names []string) {
 	for i := 1; i < enum.Values().Len(); i++ {
 		names = append(names, string(enum.Values().Get(i).Name()))
@@ -208,7 +208,7 @@ func valueNames(enum protoreflect.EnumDescriptor) (names []string) {
 	return names
 }
 
-// routingKind is the kind of the error that handleRouting answers with.
+// routingKind gives the kind of handleRouting's error.
 func routingKind(code int) fault.Kind {
 	if code == http.StatusMethodNotAllowed || code == http.StatusBadRequest {
 		return fault.InvalidRequest
@@ -216,7 +216,7 @@ func routingKind(code int) fault.Kind {
 	return fault.NotFound
 }
 
-// handleRouting answers for what is at no path of the API.
+// handleRouting answers requests for paths and methods that the API does not have.
 func (a *api) handleRouting(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
 	a.Telemetry.Unread("", string(routingKind(code)))
 	switch code {

@@ -2,8 +2,8 @@
 // gateway's own gRPC server, and errors into JSON.
 //
 //	handler.go  the paths
-//	call.go     what is checked before a body is read: role, parameters, admission
-//	body.go     JSON bodies, and which field of a bad one is wrong
-//	scan.go     bounds on JSON that is not decoded yet
+//	call.go     checks before a body is read: role, parameters, admission
+//	body.go     JSON bodies, and the wrong field of a bad one
+//	scan.go     bounds on JSON before it is decoded
 //	error.go    the body of every error
 package rest

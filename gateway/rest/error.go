@@ -25,19 +25,17 @@ import (
 //	 "message": "…",               for people
 //	 "details": [{"@type": "type.googleapis.com/…", …}]}
 //
-// details are those of the gRPC status: google.rpc.ErrorInfo always,
-// google.rpc.BadRequest with the fields of INVALID_REQUEST, google.rpc.RetryInfo
-// with OVERLOADED (and the header Retry-After, in seconds), cellgate.v1.NoValidHost
-// with NO_VALID_HOST.
+// details are those of the gRPC status: google.rpc.ErrorInfo always, google.rpc.BadRequest
+// with the fields of INVALID_REQUEST, google.rpc.RetryInfo with OVERLOADED (and the header
+// Retry-After, in seconds), cellgate.v1.NoValidHost with NO_VALID_HOST.
 //
-// A call that its caller ended has no kind, and no details: the reason is the name
-// of the gRPC code, DEADLINE_EXCEEDED (504) when the caller's deadline passed,
-// CANCELLED (499) when it went away.
+// If the caller ended the call, there is no kind and there are no details. The reason is then
+// the name of the gRPC code: DEADLINE_EXCEEDED (504) if the caller's deadline passed,
+// CANCELLED (499) if the caller went away.
 //
-// The HTTP status is the reason's (internal/rpc), with two exceptions for what
-// HTTP itself has a status for: 413 for a body that is too large (INVALID_REQUEST,
-// field "body"), 405 for a method that a path does not have (INVALID_REQUEST;
-// the header Allow has those there are).
+// The HTTP status follows from the reason (internal/rpc), with two exceptions: 413 for a body
+// that is too large (INVALID_REQUEST, field "body"), and 405 for a method that a path does
+// not have (INVALID_REQUEST; the header Allow has the methods of the path).
 type httpError struct {
 	Code    int32             `json:"code"`
 	Reason  string            `json:"reason"`
@@ -45,8 +43,7 @@ type httpError struct {
 	Details []json.RawMessage `json:"details"`
 }
 
-// handleError answers with the error of a call, or of a request that could not
-// become one.
+// handleError answers with the error of a call, or of a request that could not become a call.
 func (a *api) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	if b, ok := r.Body.(*body); ok && b.bad != nil {
 		a.unread(ctx, b.bad)
@@ -63,7 +60,7 @@ func (a *api) handleError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Ma
 		writeEnded(w, 499, "CANCELLED", context.Canceled)
 		return
 	case rpc.TimedOut(err):
-		// The call was the gateway's to itself: no deadline but the caller's is on it.
+		// The gateway called itself, with no deadline but the caller's.
 		writeEnded(w, http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", context.DeadlineExceeded)
 		return
 	}
@@ -86,8 +83,8 @@ func (a *api) unread(ctx context.Context, err error) {
 	a.Telemetry.Unread(method, string(fault.KindOf(err)))
 }
 
-// unreadable replaces the error of a request that grpc-gateway could not read by this
-// API's own. It gives any other error back.
+// unreadable replaces the error of a request that grpc-gateway could not read by this API's
+// own, and returns any other error unchanged.
 func unreadable(r *http.Request, err error) error {
 	var routed *runtime.HTTPStatusError
 	var e *fault.Error
@@ -103,7 +100,7 @@ func unreadable(r *http.Request, err error) error {
 		bad.Cause = err
 		return bad
 	case ok && s.Code() == codes.InvalidArgument:
-		// Parameters and bodies were read by then.
+		// Parameters and bodies are already checked, so a header is wrong.
 		name := "Content-Type"
 		if m := binaryHeader.FindStringSubmatch(s.Message()); m != nil {
 			name = m[1]
@@ -115,8 +112,8 @@ func unreadable(r *http.Request, err error) error {
 	return err
 }
 
-// binaryHeader is how grpc-gateway says which header is not base64; the other header that
-// it reads is that of a form.
+// binaryHeader matches grpc-gateway's error for a header that is not base64. The only other
+// header that it reads is the Content-Type of a form.
 var binaryHeader = regexp.MustCompile(`invalid binary header (\S+): `)
 
 // timeoutHeader bounds a call, as grpc-timeout does.
@@ -127,8 +124,7 @@ func WriteError(w http.ResponseWriter, err error) {
 	writeFault(w, rpc.HTTPStatus(fault.KindOf(err)), err)
 }
 
-// writeFault answers with an error, which is a *fault.Error or is shown as
-// INTERNAL.
+// writeFault answers with an error; one that is no *fault.Error is shown as INTERNAL.
 func writeFault(w http.ResponseWriter, code int, err error) {
 	var e *fault.Error
 	if !errors.As(err, &e) {
@@ -162,7 +158,7 @@ func detailsOf(s *status.Status) []json.RawMessage {
 	for _, d := range s.Proto().GetDetails() {
 		text, err := (protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}).Marshal(d)
 		if err != nil {
-			// A type this build does not know: its name is all there is to say.
+			// This build does not know the type, so only its name is shown.
 			text, _ = json.Marshal(map[string]string{"@type": d.GetTypeUrl()})
 		}
 		out = append(out, text)
@@ -174,6 +170,6 @@ func writeJSON(w http.ResponseWriter, code int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	// The caller is gone if this fails; there is nobody left to tell.
+	// An error means that the caller is gone.
 	_, _ = w.Write(text)
 }

@@ -26,7 +26,7 @@ import (
 // MaxBody is the largest request body that is read, in bytes.
 const MaxBody = rpc.MaxMessageBytes
 
-// Deps are what the REST API needs of the gateway that it belongs to.
+// Deps are the parts of the gateway that the REST API needs.
 type Deps struct {
 	// Conn is a connection to the gateway's own gRPC server.
 	Conn *grpc.ClientConn
@@ -35,7 +35,7 @@ type Deps struct {
 	Admit func(r *http.Request, method string) (admitted *http.Request, leave func(), err error)
 	// Outgoing gives the context of the gRPC call that an admitted request becomes.
 	Outgoing func(context.Context) context.Context
-	// Check refuses a message that gRPC would not read.
+	// Check refuses a message that gRPC would fail to decode.
 	Check func(message any) error
 	// Ingress bounds the bytes of bodies; nil: they are not bounded in total.
 	Ingress *ingress.Ingress
@@ -98,7 +98,7 @@ func New(d Deps) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register the REST API: %w", err)
 	}
-	// A browser sends what a page asks of any address; what it says of the page is looked at.
+	// A browser sends requests for pages of any site, so cross-origin requests are refused.
 	pages := http.NewCrossOriginProtection()
 	root := http.NewServeMux()
 	root.Handle("/v1/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,7 +109,7 @@ func New(d Deps) (http.Handler, error) {
 		}
 		b := &body{from: http.MaxBytesReader(w, r.Body, MaxBody), ctx: r.Context(), in: a.Ingress, size: min(r.ContentLength, MaxBody)}
 		if b.size < 0 {
-			b.size = MaxBody // the caller does not say
+			b.size = MaxBody // the length is not known
 		}
 		defer b.done()
 		r.Body = b
@@ -137,12 +137,12 @@ func New(d Deps) (http.Handler, error) {
 	return root, nil
 }
 
-// discardLimit is how long the rest of a refused request's body is read.
+// discardLimit bounds the reading of the rest of a refused request's body.
 const discardLimit = 2 * time.Second
 
-// discardRest reads what the caller still sends of a request that is answered. Most callers
-// read the answer only after they have sent everything, and a server that closes the connection
-// before then resets it: the caller sees an error of its network instead of the refusal.
+// discardRest reads what the caller still sends of an answered request. Most callers read the
+// answer only after they have sent everything. If the server closed the connection before, they
+// would see a network error instead of the refusal.
 func discardRest(w http.ResponseWriter, b *body) {
 	if b.ended || http.NewResponseController(w).SetReadDeadline(time.Now().Add(discardLimit)) != nil {
 		return
@@ -150,8 +150,8 @@ func discardRest(w http.ResponseWriter, b *body) {
 	_, _ = io.Copy(io.Discard, b.from)
 }
 
-// bounded refuses a request that the server would not take: JSON of few bytes
-// can be a large message.
+// bounded refuses a request that the server would not accept, since a short JSON text can be
+// a large message.
 type bounded struct {
 	*grpc.ClientConn
 	api *api
@@ -166,7 +166,7 @@ func (b bounded) Invoke(ctx context.Context, method string, req, resp any, opts 
 	}
 	if err := b.api.Check(req); err != nil {
 		b.api.Telemetry.Unread(method, string(fault.InvalidRequest))
-		return err // gRPC would not read it, and not say why
+		return err // gRPC would fail to decode it without a reason
 	}
 	return b.ClientConn.Invoke(b.api.Outgoing(ctx), method, req, resp, opts...)
 }

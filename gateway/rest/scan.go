@@ -6,17 +6,17 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Bounds of a JSON body, which are checked before anything is decoded: a level costs more the
-// deeper it is, and a value takes up to a hundred times its bytes.
+// Bounds of a JSON body, checked before it is decoded: decoding costs more for deeper levels,
+// and a value takes up to a hundred times its bytes.
 const (
-	// maxBodyDepth is above every bound of a field, such as maxDepth.
+	// maxBodyDepth exceeds the bound of every field, such as maxDepth.
 	maxBodyDepth = 128
 	maxValues    = 1 << 18
 )
 
-// scanJSON counts the values of a JSON text without decoding it. It refuses one that nests too
-// deep or has too many values, by the name of the field that has them. What is no JSON passes:
-// decoding says so.
+// scanJSON counts the values of a JSON text without decoding it. If the text nests too deep or
+// has too many values, it gives an error that names the field. Invalid JSON passes, since
+// decoding reports it.
 func scanJSON(text []byte) (values int, err error) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -43,20 +43,20 @@ func scanJSON(text []byte) (values int, err error) {
 	return values, nil
 }
 
-// endOfText gives where the text that begins at i ends; -1 when it does not.
+// endOfText gives the index of the quote that ends the string which begins at i; -1 if there is none.
 func endOfText(text []byte, i int) int {
 	for i++; i < len(text); i++ {
 		switch text[i] {
 		case '"':
 			return i
 		case '\\':
-			i++ // what is escaped
+			i++ // the escaped character
 		}
 	}
 	return -1
 }
 
-// topField gives the name of the body's field in which a byte is.
+// topField gives the body's top-level field that a byte belongs to.
 func topField(text []byte, at int) string {
 	path := fieldAt(text, int64(at))
 	if end := strings.IndexAny(path, ".["); end > 0 {
