@@ -26,15 +26,15 @@ import (
 const (
 	// defaultDrain is how many instances a plan tries.
 	defaultDrain = 10_000
-	// maxPlanBytes bounds a plan, so that callers take its message.
+	// maxPlanBytes bounds a plan, so that its message stays below callers' limits.
 	maxPlanBytes = 3 << 20
-	// explainedShapes bounds the shapes whose near misses a plan has: near misses cost ten times as much as a query.
+	// explainedShapes bounds the shapes with near misses in a plan: near misses cost ten times as much as a query.
 	explainedShapes = 64
-	// nearMisses are asked for a refusal.
+	// nearMisses is how many near misses a refusal asks for.
 	nearMisses = 10
 )
 
-// PlanDrain says where the instances of hosts would go.
+// PlanDrain plans where the instances of hosts to drain would go.
 func (svc *Service) PlanDrain(ctx context.Context, req *cellgatev1.PlanDrainRequest) (*cellgatev1.PlanDrainResponse, error) {
 	began := time.Now()
 	end, err := svc.begin()
@@ -96,7 +96,7 @@ func (q *question) checkDrained(ctx context.Context, names []string) error {
 				With("cells", strings.Join(silent, ","))
 		}
 		problem := fmt.Sprintf("no cell that takes instances has a host %q", name)
-		if len(wrong) == 0 { // a search of every name: once is enough
+		if len(wrong) == 0 { // SimilarHost compares all names: once per request is enough
 			problem += suggest.Meant(q.svc.Cells.SimilarHost(ctx, name))
 		}
 		for _, s := range skipped {
@@ -107,19 +107,19 @@ func (q *question) checkDrained(ctx context.Context, names []string) error {
 	return fault.InvalidFields(wrong)
 }
 
-// drain is the work of PlanDrain.
+// drain is the state of one PlanDrain.
 type drain struct {
 	*question
 	out *cellgatev1.PlanDrainResponse
 	// specs are Nova's request specs, by instance.
 	specs map[string]*structpb.Struct
-	// left is how many more instances are tried, bytes what the plan has.
+	// left is how many more instances to try, bytes the size of the plan so far.
 	left, bytes int
-	// explained counts the shapes that near misses were looked for.
+	// explained counts the shapes for which near misses were asked.
 	explained int
 }
 
-// leaving is a cell with what is to leave its hosts.
+// leaving is a cell with the instances that must leave its hosts.
 type leaving struct {
 	*asked
 	instances []*evacuee
@@ -131,7 +131,7 @@ func (d *drain) plan(ctx context.Context) error {
 		if len(c.trial.Started.GetDrained()) > 0 {
 			cells = append(cells, c)
 		} else {
-			c.trial.End() // others may ask the cell
+			c.trial.End() // frees the cell for other questions
 		}
 	}
 	var all []leaving
@@ -150,7 +150,8 @@ func (d *drain) plan(ctx context.Context) error {
 	return nil
 }
 
-// planCell finds hosts for a cell's instances, in their order. Cells do not bear on each other: an instance stays in its cell.
+// planCell finds hosts for a cell's instances, in their order. Cells are independent, since an instance stays in its
+// cell.
 func (d *drain) planCell(ctx context.Context, c *asked, list []*evacuee) error {
 	shapes, number := d.shapesOf(list)
 	m := d.newMixture(shapes, c)
@@ -202,7 +203,7 @@ func (d *drain) planCell(ctx context.Context, c *asked, list []*evacuee) error {
 	return nil
 }
 
-// withoutDrained leaves the drained hosts out of a proposal's near misses: nobody is to enable them.
+// withoutDrained removes the drained hosts from a proposal's near misses: operators should not enable them.
 func withoutDrained(p *schedule.Proposal, drained []*cellgatev1.DrainedHost) *schedule.Proposal {
 	if p.NearMisses == nil {
 		return p
@@ -220,7 +221,7 @@ func (d *drain) unplaced(u *cellgatev1.UnplacedInstance) {
 	d.out.Unplaced = append(d.out.Unplaced, u)
 }
 
-// shapesOf gives the different shapes of instances, and the shape of each.
+// shapesOf gives the distinct shapes of instances, and for each instance the index of its shape.
 func (d *drain) shapesOf(list []*evacuee) (shapes []*shape, number []int) {
 	byBytes := map[string]int{}
 	number = make([]int, len(list))

@@ -12,8 +12,8 @@ import (
 	"cellgate/schedule"
 )
 
-// each counts each shape alone. What fits on a host depends on that host alone, so every cell counts its own. Only with
-// hard affinity one host is chosen of all cells.
+// each counts each shape alone. Whether an instance fits depends on its host alone, so every cell counts its own.
+// Only with hard affinity one host is chosen over all cells, which mix does.
 func (q *question) each(ctx context.Context, most int) (shapes []*cellgatev1.ShapeCapacity, exact bool, err error) {
 	cells := q.answering()
 	filled := make([][]*cellv1.TrialFilled, len(cells))
@@ -61,12 +61,12 @@ func (q *question) each(ctx context.Context, most int) (shapes []*cellgatev1.Sha
 	return shapes, exact, nil
 }
 
-// ranked reports whether the order of picks decides how many fit.
+// ranked reports whether the order of hosts decides how many instances fit.
 func (s *shape) ranked() bool {
 	return s.Request.Group != nil && s.Request.Group.Policy == schedule.Affinity
 }
 
-// fill counts the shapes in one cell.
+// fill counts how many instances of each shape fit in one cell, except ranked shapes.
 func (q *question) fill(ctx context.Context, c *asked, most int) ([]*cellv1.TrialFilled, error) {
 	out := make([]*cellv1.TrialFilled, len(q.shapes))
 	for i, s := range q.shapes {

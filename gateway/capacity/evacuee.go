@@ -18,15 +18,15 @@ import (
 	"cellgate/schedule"
 )
 
-// evacuee is an instance that is to leave its host.
+// evacuee is an instance that must leave its host.
 type evacuee struct {
 	id    schedule.ID
 	about *cellgatev1.DrainInstance
 	form  *selection.Form
-	// unreadable: what the claim says is no request that is placed now.
+	// unreadable is the error if the instance's request can no longer be placed; nil otherwise.
 	unreadable error
-	// share is the greatest part of the cell's largest host that the instance takes of any class; bound: few hosts will do
-	// for another reason.
+	// share is the largest fraction of the cell's largest host that the instance takes, over all classes. bound: few
+	// hosts are suitable for another reason.
 	share float64
 	bound bool
 }
@@ -34,12 +34,12 @@ type evacuee struct {
 const (
 	// claimsPage is how many claims are read at once.
 	claimsPage = 1000
-	// consumersPage is for how many instances other claims are looked for at once: each has two at most.
+	// consumersPage is how many instances one call searches for other claims: each has at most two.
 	consumersPage = 500
 )
 
-// collect reads the claims on a cell's drained hosts and gives those to move, the hardest to place first: the largest
-// share of a host, then those that a group or hardware binds, then by uuid.
+// collect reads the claims on a cell's drained hosts, and gives the instances to move, the hardest to place first: by
+// the largest share of a host, then those bound by a group or hardware, then by uuid.
 func (d *drain) collect(ctx context.Context, c *asked) ([]*evacuee, error) {
 	var list []*evacuee
 	largest := map[string]int64{}
@@ -75,7 +75,7 @@ func (d *drain) collect(ctx context.Context, c *asked) ([]*evacuee, error) {
 				e.bound = binds(e.form.Request)
 				if d.specs[e.id.String()] != nil {
 					about.Unknown = nil
-					if e.form.Request.Group != nil && needs[i].GetGroup() == nil { // other members are known by the spec alone
+					if e.form.Request.Group != nil && needs[i].GetGroup() == nil { // only the spec names the other members
 						about.Unknown = []cellgatev1.UnknownNeed{cellgatev1.UnknownNeed_NEED_GROUP}
 					}
 				}
@@ -93,7 +93,7 @@ func (d *drain) collect(ctx context.Context, c *asked) ([]*evacuee, error) {
 	return list, nil
 }
 
-// binds reports whether more than amounts decides which hosts will do.
+// binds reports whether more than amounts decides which hosts are suitable.
 func binds(r *schedule.Request) bool {
 	hard := r.Group != nil && (r.Group.Policy == schedule.Affinity || r.Group.Policy == schedule.AntiAffinity)
 	return hard || r.Tree != nil || r.Nova != nil && (r.Nova.NUMA != nil || len(r.Nova.PCI) > 0)
@@ -106,8 +106,8 @@ func rank(first bool) int {
 	return 1
 }
 
-// shareOf gives the part of the largest host that a claim takes, of the class of which it takes most. What child providers
-// give counts as a whole host: only hosts that have such providers will do.
+// shareOf gives the fraction of the largest host that a claim takes, for the class of which it takes most.
+// Allocations from child providers count as a whole host: only hosts with such providers are suitable.
 func shareOf(c *cellgatev1.Claim, host string, largest map[string]int64) float64 {
 	share := 0.0
 	for _, a := range c.GetAllocations() {
@@ -137,7 +137,7 @@ func (d *drain) claimsOn(ctx context.Context, c *asked, host string) (claims []*
 	}
 }
 
-// unread is the error of claims that could not be read.
+// unread gives the error of claims that could not be read.
 func unread(ctx context.Context, c *asked, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -145,7 +145,7 @@ func unread(ctx context.Context, c *asked, err error) error {
 	return fault.Wrap(fault.CellUnavailable, err, "the claims of cell %s cannot be read: %s", c.Name(), cellclient.ReasonOf(err)).With("cells", c.Name())
 }
 
-// moving gives the ids of those of the claims that a claim elsewhere in the cell is beside, to replace them.
+// moving gives the ids of those claims that another claim in the cell replaces.
 func (d *drain) moving(ctx context.Context, c *asked, claims []*cellgatev1.Claim) (map[string]bool, error) {
 	out := map[string]bool{}
 	for some := range slices.Chunk(claims, consumersPage) {
@@ -164,7 +164,7 @@ func (d *drain) moving(ctx context.Context, c *asked, claims []*cellgatev1.Claim
 	return out, nil
 }
 
-// staying is why an instance cannot be moved now; unspecified when it can.
+// staying gives why an instance cannot be moved now; unspecified if it can.
 func staying(c *cellgatev1.Claim, n *cellv1.ClaimNeeds, moving map[string]bool) cellgatev1.StayReason {
 	switch {
 	case n.GetConsumerType() != "" && n.GetConsumerType() != "INSTANCE" && n.GetConsumerType() != "MIGRATION":
@@ -177,7 +177,7 @@ func staying(c *cellgatev1.Claim, n *cellv1.ClaimNeeds, moving map[string]bool) 
 	return cellgatev1.StayReason_STAY_REASON_UNSPECIFIED
 }
 
-// describe says what is known of an instance, and what is not.
+// describe gives what is known of an instance, and which needs are not known.
 func describe(c *cellgatev1.Claim, n *cellv1.ClaimNeeds, on *cellgatev1.DrainedHost) *cellgatev1.DrainInstance {
 	out := &cellgatev1.DrainInstance{
 		InstanceUuid: cmp.Or(c.GetTransferredFrom(), c.GetConsumerUuid()), ClaimId: c.GetClaimId(),
@@ -202,7 +202,8 @@ func describe(c *cellgatev1.Claim, n *cellv1.ClaimNeeds, on *cellgatev1.DrainedH
 	return out
 }
 
-// formOf makes the request to move a claim's instance within its cell: of its spec, else of what the claim knows.
+// formOf makes the request to move a claim's instance within its cell, from its spec if there is one, else from the
+// claim.
 func (d *drain) formOf(ctx context.Context, c *asked, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
 	form, err := d.translated(ctx, c, instance, claim, n)
 	if err != nil {
@@ -227,7 +228,7 @@ func (d *drain) translated(ctx context.Context, c *asked, instance schedule.ID, 
 	if err != nil {
 		return nil, err
 	}
-	// Nova's conductor sets these anew for each move.
+	// Nova's conductor sets these fields anew for each move.
 	r := *form.Request
 	r.ForceHosts, r.ForceNodes, r.IgnoreHosts, r.Destination = nil, nil, nil, &schedule.Destination{Cell: c.UUID()}
 	if r.Nova != nil {
@@ -246,7 +247,7 @@ func (d *drain) translated(ctx context.Context, c *asked, instance schedule.ID, 
 	return form, nil
 }
 
-// formOfClaim makes the request of what a claim knows.
+// formOfClaim makes the request from what the claim knows.
 func (d *drain) formOfClaim(ctx context.Context, c *asked, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
 	form, err := d.svc.Selector.Translate(ctx, &cellgatev1.SelectDestinationsRequest{
 		InstanceUuids: []string{instance.String()}, Operation: cellgatev1.Operation_LIVE_MIGRATE, DryRun: true,
@@ -277,7 +278,7 @@ func (d *drain) formOfClaim(ctx context.Context, c *asked, instance schedule.ID,
 	return form, nil
 }
 
-// childrenOf gives the child providers that a claim takes of, sorted.
+// childrenOf gives the child providers from which a claim allocates, sorted.
 func childrenOf(c *cellgatev1.Claim) []string {
 	var out []string
 	for _, a := range c.GetAllocations() {
@@ -289,12 +290,13 @@ func childrenOf(c *cellgatev1.Claim) []string {
 	return slices.Compact(out)
 }
 
-// groupOf is the suffix of the group that asks for what one of the child providers gives.
+// groupOf gives the suffix of the resource group for a child provider's allocations.
 func groupOf(children []string, provider string) string {
 	return strconv.Itoa(slices.Index(children, provider) + 1)
 }
 
-// devicesInGroups has devices that a claim has of child providers asked for by the groups of these (specOfClaim).
+// devicesInGroups makes a claim's devices from child providers refer to the resource groups of these providers
+// (specOfClaim).
 func devicesInGroups(devices []schedule.PCIRequest, c *cellgatev1.Claim) []schedule.PCIRequest {
 	children, out := childrenOf(c), slices.Clone(devices)
 	for i := range out {
@@ -308,8 +310,8 @@ func devicesInGroups(devices []schedule.PCIRequest, c *cellgatev1.Claim) []sched
 	return out
 }
 
-// specOfClaim is the request to move a claim's instance within its cell, as far as the claim knows it. What child
-// providers give is asked for in a group of each.
+// specOfClaim gives the request to move a claim's instance within its cell, as far as the claim knows it. Each child
+// provider's allocations become a resource group.
 func specOfClaim(cell string, c *cellgatev1.Claim, group *cellv1.ClaimGroup) *cellgatev1.RequestSpec {
 	spec := &cellgatev1.RequestSpec{
 		ProjectId: c.GetProjectId(), UserId: c.GetUserId(), Flavor: &cellgatev1.Flavor{ExtraSpecs: map[string]string{}},

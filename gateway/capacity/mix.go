@@ -15,8 +15,8 @@ import (
 	"cellgate/schedule"
 )
 
-// mix places shapes in turn on one copy of all cells, each where a selection would, until one finds no host or most are
-// placed. A pick changes its own cell only, so the others' answers to a query are kept until they are asked another one.
+// mix places shapes in turn on one copy of all cells, each where a selection would, until a shape finds no host or
+// most instances are placed. A pick only changes its own cell, so other cells' answers stay valid for an equal query.
 func (q *question) mix(ctx context.Context, shapes []*shape, most int) ([]*cellgatev1.ShapeCapacity, bool, error) {
 	for _, c := range q.cells {
 		if c.err != nil && len(shapes) == 1 && shapes[0].ranked() {
@@ -34,32 +34,34 @@ func (q *question) newMixture(shapes []*shape, cells ...*asked) *mixture {
 	return m
 }
 
-// mixture is the work of mix.
+// mixture is the state of one mix.
 type mixture struct {
 	*question
 	shapes []*shape
 	cells  []*mixedCell
-	// expected is what was last known of all cells, by shape.
+	// expected has the last known statistics of all cells, by shape.
 	expected []*schedule.GlobalStats
 	exact    bool
-	// built: each instance has come to its host before the next one is placed.
+	// built: each instance is on its host before the next one is placed.
 	built bool
 }
 
-// mixedCell is a cell with what was placed there.
+// mixedCell is a cell with the instances placed there.
 type mixedCell struct {
 	*asked
-	// unsent are the placements that were not sent to the cell; placed counts all. reset: the cell's copy still has an earlier trial.
+	// unsent are the placements not yet sent to the cell; placed counts all. reset: the cell's copy still has those
+	// of an earlier mix.
 	unsent []*cellv1.TrialPlacement
 	placed int
 	reset  bool
-	// answers are the last ones, by shape; counts the instances placed, on hosts.
+	// answers are the last answers, by shape; counts the numbers of instances placed, and hosts the hosts that they
+	// are on.
 	answers []answer
 	counts  []int
 	hosts   []map[schedule.ID]bool
 }
 
-// answer is what a cell answered to a query when so many were placed there.
+// answer is a cell's answer to a query, and the number of instances placed there at that time.
 type answer struct {
 	query    schedule.Query
 	placed   int
@@ -90,8 +92,8 @@ func (m *mixture) place(ctx context.Context, most int) ([]*cellgatev1.ShapeCapac
 	}
 }
 
-// bind narrows a shape with hard affinity to the host of its first pick, as the claim of a selection does: of several hosts that
-// the request names for the group, the others are none for it then.
+// bind narrows a shape with hard affinity to the host of its first pick, as the claim of a selection does. If the
+// request names several hosts for the group, the others are no longer candidates.
 func (m *mixture) bind(i int, host string) {
 	s := m.shapes[i]
 	if !s.ranked() || s.Request.Forced() || len(s.Request.Group.Hosts) < 2 {
@@ -147,8 +149,8 @@ func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Re
 	return found, nil
 }
 
-// failed is the error of a mix whose cell does not answer. What was placed there is lost, so that the mix has to begin
-// again.
+// failed gives the error of a mix whose cell does not answer. The placements on that cell's copy are lost, so the mix
+// cannot go on.
 func (m *mixture) failed(ctx context.Context, cell int, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -160,7 +162,7 @@ func (m *mixture) failed(ctx context.Context, cell int, err error) error {
 	return fault.Wrap(fault.CellUnavailable, err, "cell %s stopped answering while instances were placed: %s", name, cellclient.ReasonOf(err)).With("cells", name)
 }
 
-// ask asks a cell, unless it answered the same and nothing was placed there since.
+// ask asks a cell, unless it has answered the same query and nothing was placed there since.
 func (m *mixture) ask(ctx context.Context, i int, a *schedule.Ask) (*schedule.Proposal, error) {
 	c := m.cells[a.Cell]
 	last := &c.answers[i]
@@ -180,7 +182,7 @@ func (m *mixture) ask(ctx context.Context, i int, a *schedule.Ask) (*schedule.Pr
 	return p, nil
 }
 
-// result counts what was placed. full is the shape that found no host; -1 for none.
+// result counts the placed instances. full is the shape that found no host; -1 for none.
 func (m *mixture) result(full int, found *schedule.Result, end cellgatev1.CapacityEnd) []*cellgatev1.ShapeCapacity {
 	out := make([]*cellgatev1.ShapeCapacity, len(m.shapes))
 	for i, s := range m.shapes {

@@ -21,10 +21,10 @@ import (
 	"cellgate/schedule"
 )
 
-// maxQuestions is how many questions a gateway works on at once. Others are refused as OVERLOADED.
+// maxQuestions bounds the questions that a gateway answers at once. More are refused as OVERLOADED.
 const maxQuestions = 4
 
-// Default bounds of instances placed for one question.
+// Default bounds of the instances placed for one question.
 const (
 	defaultEach = 1_000_000
 	defaultMix  = 10_000
@@ -64,17 +64,18 @@ type shape struct {
 	placement []byte
 }
 
-// asked is a cell of the question.
+// asked is a cell of a question.
 type asked struct {
 	*cellclient.Cell
-	// trial is nil for a cell that is left out, and while err says why the cell does not answer.
+	// trial is nil for a cell that is left out (skip), or that started no copy. err says why the cell's answer is
+	// missing.
 	trial *cellclient.Trial
 	skip  string
 	err   error
 	gate  cellgatev1.Gate_State
 }
 
-// begin takes a place for a question; end gives it back.
+// begin takes one of the places for questions; end gives it back.
 func (svc *Service) begin() (end func(), err error) {
 	select {
 	case svc.questions <- struct{}{}:
@@ -84,7 +85,7 @@ func (svc *Service) begin() (end func(), err error) {
 	}
 }
 
-// withinTime bounds the work on a question. What is left of the caller's time is for the answer.
+// withinTime bounds the work on a question to nine tenths of the caller's time; the rest is for the answer.
 func (svc *Service) withinTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	budget := svc.MaxDeadline
 	if until, ok := ctx.Deadline(); ok {
@@ -93,7 +94,7 @@ func (svc *Service) withinTime(ctx context.Context) (context.Context, context.Ca
 	return context.WithTimeout(ctx, budget*9/10)
 }
 
-// Estimate says how many instances of the request's shapes fit.
+// Estimate gives how many instances of the request's shapes fit.
 func (svc *Service) Estimate(ctx context.Context, req *cellgatev1.EstimateCapacityRequest) (*cellgatev1.EstimateCapacityResponse, error) {
 	began := time.Now()
 	end, err := svc.begin()
@@ -146,7 +147,7 @@ func (q *question) readShapes(ctx context.Context, shapes []*cellgatev1.Capacity
 		}
 		form.Request = form.Request.OfNewMembers()
 		if form.Request.Group != nil && in.GetRequestSpec().GetInstanceGroup().GetUuid() == "" && form.Request.Group.Members == nil {
-			form.Request.Group.UUID = group(i) // its own, of no other shape
+			form.Request.Group.UUID = group(i) // a group that no other shape shares
 		}
 		for _, field := range form.Ignored {
 			out.IgnoredFields = append(out.IgnoredFields, path+field)
@@ -157,7 +158,7 @@ func (q *question) readShapes(ctx context.Context, shapes []*cellgatev1.Capacity
 	return nil
 }
 
-// below gives an error whose fields are those of a part of the request.
+// below prefixes the fields of an error with path.
 func below(path string, err error) error {
 	var f *fault.Error
 	if !errors.As(err, &f) || len(f.Fields) == 0 {
@@ -170,8 +171,8 @@ func below(path string, err error) error {
 	return fault.InvalidFields(fields)
 }
 
-// instance names the nth instance that is placed for a question, and group the group of a shape's. They are no uuids that
-// anybody makes: they have no version.
+// instance gives the uuid of the nth instance that is placed for a question, group that of a shape's group. They have
+// no version, so no real uuid equals them.
 func instance(n int) schedule.ID { return madeUp(1, n) }
 
 func group(n int) schedule.ID { return madeUp(2, n) }
@@ -184,7 +185,7 @@ func madeUp(kind byte, n int) schedule.ID {
 	return id
 }
 
-// start copies the tables of the cells, with what is assumed.
+// start copies the tables of the cells, with the assumed changes.
 func (q *question) start(ctx context.Context, names []string, assumed *cellv1.StartTrial) error {
 	for _, name := range names {
 		if q.svc.Cells.Named(name) == nil {
@@ -232,7 +233,8 @@ func (q *question) endTrials() {
 	}
 }
 
-// checkKnown refuses changes of hosts and aggregates that no cell has. A cell that does not answer may have them.
+// checkKnown refuses changes of hosts and aggregates that no cell has. It accepts them if a cell does not answer,
+// since that cell may have them.
 func (q *question) checkKnown(changes *cellgatev1.HypotheticalChanges) error {
 	known := map[string]bool{}
 	for _, c := range q.cells {
@@ -279,7 +281,7 @@ func (q *question) checkKnown(changes *cellgatev1.HypotheticalChanges) error {
 	return fault.InvalidFields(wrong)
 }
 
-// answering are the cells that have a trial.
+// answering gives the cells that have a trial and no error.
 func (q *question) answering() []*asked {
 	var out []*asked
 	for _, c := range q.cells {
@@ -308,7 +310,7 @@ func (q *question) reports() (out []*cellgatev1.CapacityCell, partial bool) {
 	return out, partial
 }
 
-// message is the text of a shape's result.
+// message gives the text of a shape's result.
 func message(s *cellgatev1.ShapeCapacity) string {
 	switch s.GetEnd() {
 	case cellgatev1.CapacityEnd_LIMIT:
