@@ -1,11 +1,11 @@
-// Package admission decides which calls a gateway begins. A Queue holds the
-// calls of one kind, so that a flood of one kind refuses none of another.
+// Package admission decides which calls a gateway begins. A Queue holds the calls of one
+// kind, so a flood of one kind does not cause refusals of another.
 //
-// A call passes a queue in two steps. Enter gives it a place, or refuses it: this
-// needs nothing but who calls and the deadline, so that it comes before the request
-// is read. Begin waits for its turn. How many calls run at once is found by an
-// adaptive limiter (failsafe-go) from how long they take. As many may wait.
+// A call passes a queue in two steps. Enter gives it a place, or refuses it. Enter needs only
+// the caller and the deadline, so it runs before the request is read. Begin waits for the
+// call's turn. An adaptive limiter (failsafe-go) derives the number of calls that run at once
+// from how long they take. As many may wait.
 //
-// When all places are taken, callers that have less than their fair share of them
-// still get one (Queue.admits). The package knows neither gRPC nor what a call does.
+// When all places are taken, a caller with less than its fair share of them still gets one
+// (Queue.admits). The package knows neither gRPC nor what a call does.
 package admission

@@ -11,74 +11,74 @@ import (
 )
 
 const (
-	// leastLimit, firstLimit and mostLimit bound how many calls of a queue run at once.
-	// Cells answer several calls of one gateway with one batch and one commit, and calls
-	// that wait for a cell that hangs must not hold up the others: a noisy measurement
-	// does not take the limit below leastLimit.
+	// leastLimit, firstLimit and mostLimit bound how many calls of a queue run at once. Noisy
+	// measurements do not take the limit below leastLimit, for two reasons. Cells answer
+	// several calls of one gateway with one batch and one commit; and calls that wait for a
+	// hung cell must not hold up the others.
 	leastLimit, firstLimit, mostLimit = 32, 64, 256
-	// measuredOver is the shortest time between two changes of the limit, of
-	// measuredCalls at least.
+	// measuredOver is the shortest time between two changes of the limit, measuredCalls the
+	// least number of calls.
 	measuredOver  = 250 * time.Millisecond
 	measuredCalls = 50
-	// usualOver is over about how many calls the usual time is.
+	// usualOver is about how many calls the moving mean of the usual time covers.
 	usualOver = 16
-	// fastestOver is how long a duration counts among the fastest, and half of how long
-	// it may count.
+	// fastestOver is the length of a window for the fastest call; a duration counts for at
+	// most two windows.
 	fastestOver = 500 * time.Millisecond
-	// fewCalls are too few to tell the fastest.
+	// fewCalls is the least number of calls from which the fastest is known.
 	fewCalls = 8
-	// retryAfter is what a refused caller is asked to wait.
+	// retryAfter is how long a refused caller is told to wait.
 	retryAfter = time.Second
 )
 
-// Caller is who calls: its name, and which part of it. Callers have equal shares of
-// a queue, and parts of a caller equal shares of the caller's.
+// Caller is a caller's name, and a part of it, such as a project. Callers have equal shares
+// of a queue, and the parts of a caller equal shares of the caller's.
 type Caller struct{ Name, Part string }
 
 // Queue admits calls of one kind. Safe for concurrent use.
 type Queue struct {
 	what string
 	most int
-	// fixed queues refuse last: only what they have no place for.
+	// fixed: the limit does not adapt, and calls are not refused for their deadlines.
 	fixed bool
-	// full is the error of every call without a place: refusing must cost little.
+	// full is the error of every call without a place; it is made once, so that refusing is cheap.
 	full    *fault.Error
 	limiter adaptivelimiter.AdaptiveLimiter[any]
 
 	mu sync.Mutex
-	// taken counts the places taken, of calls that wait or run; callers has them by
-	// caller, and only callers with some.
+	// taken counts the places taken, by calls that wait or run. callers has them by caller,
+	// without callers that have none.
 	taken   int
 	callers map[string]*places
 	refused uint64
-	// usual is how long calls take, a moving mean; fastest the shortest that any took in
-	// the current window, from since on, and in the one before. 0 for not known.
+	// usual is how long calls take, a moving mean; 0 if not known. now counts the calls in
+	// the present window, since since; previous those in the window before.
 	usual         time.Duration
 	since         time.Time
 	now, previous window
 }
 
-// window is a time in which calls ended: how many, and the shortest time that one took.
+// window counts the calls that ended in a period, with the shortest time that one took.
 type window struct {
 	calls   int
 	fastest time.Duration
 }
 
-// places are those of a caller, and of each of its parts.
+// places are the places of a caller, and of each of its parts.
 type places struct {
 	taken int
 	parts map[string]int
 }
 
-// NewQueue makes a queue of what errors name, in which never more than most calls wait
-// or run.
+// NewQueue makes a queue in which at most most calls wait or run. what names the calls in
+// errors.
 func NewQueue(what string, most int) *Queue {
 	return newQueue(what, most, false)
 }
 
 // NewFixedQueue makes a queue whose limit does not adapt, and in which most calls may wait or
-// run, however near their deadlines are: for calls that are cheap, that a flood of others
-// slows down, and that free what others wait for.
+// run, however near their deadlines are. It is for cheap calls that a flood of other calls
+// slows down, and that free resources.
 func NewFixedQueue(what string, most int) *Queue {
 	return newQueue(what, most, true)
 }
@@ -99,8 +99,9 @@ func newQueue(what string, most int, fixed bool) *Queue {
 	}
 }
 
-// Enter gives a call a place, which leave gives back, once; or refuses it as
-// OVERLOADED, with the time after which it may come again. A zero deadline is none.
+// Enter gives a call a place, which leave gives back and must be called once; or it refuses
+// the call as OVERLOADED, with the time after which it may come again. A zero deadline means
+// none.
 func (l *Queue) Enter(c Caller, deadline time.Time) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,10 +139,10 @@ func (l *Queue) leave(c Caller) {
 	}
 }
 
-// admits decides about a place. While there is room anyone gets one. Beyond that half
-// as much again is for parts of callers, and as much again for callers, that have less
-// than their fair share: a caller of few calls is served beside one that floods. It
-// needs mu.
+// admits reports whether a caller gets a place. Up to room, every caller does. Half as much
+// again is for parts of callers with less than their fair share, and as much again for
+// callers with less than theirs. So a caller with few calls is served beside one that floods.
+// It needs mu.
 func (l *Queue) admits(c Caller) bool {
 	room := l.room()
 	if l.taken >= l.most || l.taken >= 2*room {
@@ -165,8 +166,8 @@ func (l *Queue) admits(c Caller) bool {
 	return l.taken < room+room/2 && mine < max(1, share/parts)
 }
 
-// room is how many calls may be under way: as many wait as run, so that none waits
-// for longer than a call takes; in a fixed queue half of the most.
+// room is how many calls may wait or run: as many wait as run, so that none waits longer than
+// a call takes. In a fixed queue it is half of most.
 func (l *Queue) room() int {
 	if l.fixed {
 		return max(1, l.most/2)
@@ -174,15 +175,15 @@ func (l *Queue) room() int {
 	return 2 * l.limiter.Limit()
 }
 
-// wait is about how long a call that comes now waits for its turn. It needs mu.
+// wait estimates how long a new call waits for its turn. It needs mu.
 func (l *Queue) wait() time.Duration {
 	limit := l.limiter.Limit()
 	return time.Duration(max(0, l.taken-limit)) * l.usual / time.Duration(limit)
 }
 
-// hopeless refuses a call that cannot meet its deadline: it waits so long, and then
-// takes at least as long as the fastest recent call. Without recent calls nothing is
-// known, and it refuses nothing. Neither does a fixed queue. It needs mu.
+// hopeless refuses a call that cannot meet its deadline: it waits for its turn, and then
+// takes at least as long as the fastest recent call. Without recent calls, and in a fixed
+// queue, it refuses nothing. It needs mu.
 func (l *Queue) hopeless(deadline, now time.Time, wait time.Duration) error {
 	if l.fixed || deadline.IsZero() || now.Sub(l.since) >= 2*fastestOver || l.now.calls+l.previous.calls < fewCalls {
 		return nil
@@ -200,13 +201,13 @@ func (l *Queue) hopeless(deadline, now time.Time, wait time.Duration) error {
 	return e
 }
 
-// Begin waits for the turn of a call that has a place, and gives what must be called
-// when it has ended, once: with whether it was answered: the time of another says nothing of the next.
-// It refuses a call that cannot meet its deadline any more.
+// Begin waits for the turn of a call that has a place. The caller must call end once, when the call has ended.
+// answered says whether the call was answered; the time of any other call is not measured. Begin refuses a call that
+// can no longer meet its deadline.
 func (l *Queue) Begin(ctx context.Context) (end func(answered bool), err error) {
 	permit, err := l.limiter.AcquirePermit(ctx)
 	if err != nil {
-		return nil, err // of ctx
+		return nil, err // ctx's error
 	}
 	began := time.Now()
 	deadline, _ := ctx.Deadline()
@@ -252,7 +253,7 @@ func (l *Queue) learn(began time.Time) {
 
 // State is the state of a queue, for metrics.
 type State struct {
-	// Limit is how many calls run at once at most, Taken how many wait or run.
+	// Limit is how many calls may run at once, Taken how many wait or run.
 	Limit, Taken int
 	// Refused counts the calls that were refused.
 	Refused uint64

@@ -16,47 +16,47 @@ import (
 )
 
 const (
-	// every is the interval of a listener's events. The state is read for all listeners,
-	// at most twice in that time.
+	// every is the interval between events of a listener. The state is read once for all
+	// listeners, at most twice in that time.
 	every = 2 * time.Second
 	// readLimit bounds one read of the state.
 	readLimit = 5 * time.Second
 	// writeLimit is how long a listener may take to receive an event.
 	writeLimit = 10 * time.Second
-	// silence is the longest time without an event: then a comment is sent, so that a
-	// listener which is gone is noticed.
+	// silence is the longest time without an event. Then a comment is sent, so that the
+	// server notices a listener that is gone.
 	silence = 15 * time.Second
 	// maxListeners bounds the streams of a gateway.
 	maxListeners = 256
 )
 
-// Source reads what events tell.
+// Source reads the state that events report.
 type Source struct {
-	// Cells are all cells as they are now.
+	// Cells gives the present state of all cells.
 	Cells func(context.Context) []*cellgatev1.Cell
-	// Newest is the id of the newest decision of all cells that answer; empty when there is none.
+	// Newest gives the id of the newest decision of all cells that answer; empty if there is none.
 	Newest func(context.Context) (string, error)
-	// Stopping is closed when the gateway drains: streams end.
+	// Stopping is closed when the gateway drains; streams then end.
 	Stopping <-chan struct{}
 	// Refuse answers a request with an error.
 	Refuse func(http.ResponseWriter, error)
 }
 
-// Events streams the gateway's state as server-sent events. A stream begins with both
-// events; each comes again when its data change, at most every two seconds:
+// Events streams the gateway's state as server-sent events. A stream begins with both events; each is sent again when
+// its data change, at most every two seconds:
 //
 //	event: cells      data: a ListCellsResponse
 //	event: decisions  data: {"newest": decision_id of the newest decision}
 //
-// One read of the state serves all streams: at most one a second. A listener beyond maxListeners is refused,
-// OVERLOADED; one that does not receive an event within writeLimit is cut off.
+// One read of the state serves all streams; there is at most one a second. A listener beyond maxListeners is refused
+// as OVERLOADED. A listener that does not receive an event within writeLimit is disconnected.
 func Events(s Source) http.Handler { return &events{Source: s} }
 
 type events struct {
 	Source
 	mu        sync.Mutex
 	listeners int
-	// read is when the state was read, cells and newest what it was, as JSON.
+	// read is when the state was read; cells and newest are the state, as JSON.
 	read          time.Time
 	cells, newest []byte
 }
@@ -70,7 +70,7 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer e.leave()
 	out := http.NewResponseController(w)
-	// The server's limit for reading a request has no more to end.
+	// The server's read deadline must not end the stream.
 	if err := out.SetReadDeadline(time.Time{}); err != nil {
 		e.Refuse(w, fault.Wrap(fault.Internal, err, "this connection cannot carry events"))
 		return
@@ -101,7 +101,7 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if _, err := w.Write(text.Bytes()); err != nil || out.Flush() != nil {
 				return
 			}
-			// HTTP/2 ends a stream whose deadline passes, also when nothing is being written.
+			// HTTP/2 ends a stream at its write deadline even if nothing is being written.
 			if out.SetWriteDeadline(time.Time{}) != nil {
 				return
 			}
@@ -133,16 +133,16 @@ func (e *events) leave() {
 	e.listeners--
 }
 
-// state gives the state as JSON, read at most half of every ago. What cannot be read stays as it was: of a cell that does
-// not answer, cells say so. The first listener that
-// finds it older reads it, and the others wait for that.
+// state gives the state as JSON, at most half of every old. If it is older, the first listener reads it, and the
+// others wait for that read. A part that cannot be read keeps its last value; a cell that does not answer is shown as
+// such in cells.
 func (e *events) state(ctx context.Context) (cells, newest []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if time.Since(e.read) < every/2 {
 		return e.cells, e.newest
 	}
-	// The read is for all listeners: it does not end with the one that began it.
+	// The read is for all listeners, so it does not end with the listener that began it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
 	defer cancel()
 	text, err := (protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}).Marshal(&cellgatev1.ListCellsResponse{Cells: e.Cells(ctx)})

@@ -18,7 +18,7 @@ var dist embed.FS
 // policy lets the pages load their own files and call their own gateway, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// about is what a client that asks for no HTML gets at /.
+// about is the answer at / for a client that does not accept HTML.
 const about = `cellgate gateway: chooses hosts for instances over all cells of a cloud, and claims them.
 
 /               the console, in a browser
@@ -38,7 +38,7 @@ type file struct {
 	kind, tag    string
 }
 
-// Paths are those that Pages serves, "/" first.
+// Paths are the paths that Pages serves, "/" first.
 var Paths = []string{"/", "/console.js", "/console.css", "/favicon.svg", "/licenses.txt"}
 
 var kinds = map[string]string{
@@ -46,7 +46,7 @@ var kinds = map[string]string{
 	"/favicon.svg": "image/svg+xml", "/licenses.txt": "text/plain; charset=utf-8",
 }
 
-// files are those of Paths. A process compresses them once.
+// files are the files of Paths. A process compresses them once.
 var files = sync.OnceValues(func() (map[string]file, error) {
 	out := map[string]file{}
 	for _, path := range Paths {

@@ -16,7 +16,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Get reads a decision in the cell that its id names, or from what waits to be written there.
+// Get reads a decision from the cell that its id names, or from the queue of decisions for that cell.
 func (r *Recorder) Get(ctx context.Context, id string) (*cellgatev1.Decision, error) {
 	name, text := splitDecision(id)
 	if _, err := ulid.ParseStrict(text); err != nil || name == "" {
@@ -56,9 +56,9 @@ func (r *Recorder) read(ctx context.Context, c *cellclient.Cell, id string) (*ce
 	return &cellv1.GetDecisionResponse{Decision: body.GetDecision(), Ranking: body.GetRanking()}, nil
 }
 
-// List lists decisions of all cells, the newest first. Every cell gives
-// its own in that order; the page ends where a cell has more that it did not give,
-// so that none is passed over.
+// List lists decisions of all cells, the newest first. Every cell gives its own in that
+// order. The page ends where a cell has more decisions that it did not give, so that none is
+// skipped.
 func (r *Recorder) List(ctx context.Context, req *cellgatev1.ListDecisionsRequest) (*cellgatev1.ListDecisionsResponse, error) {
 	cells, err := r.cells.Selected(req.GetCell())
 	if err != nil {
@@ -123,16 +123,16 @@ func (r *Recorder) List(ctx context.Context, req *cellgatev1.ListDecisionsReques
 	return resp, nil
 }
 
-// firstID is the least ulid of a time, rounded up to milliseconds: that of all decisions from it on.
+// firstID gives the least ulid of a time, rounded up to milliseconds; the ids of all later decisions are not less.
 func firstID(t time.Time) string {
 	var id ulid.ULID
 	ms := (t.UnixNano() + 999_999) / 1_000_000
-	// Before 1970 every decision is later; the greatest time of a ulid is in the year 10889.
+	// For times before 1970 every decision is later; the greatest time of a ulid is in the year 10889.
 	_ = id.SetTime(uint64(max(0, ms)))
 	return id.String()
 }
 
-// Newest gives the id of the newest decision of the cells that answer; empty when they have none.
+// Newest gives the id of the newest decision of the cells that answer; empty if they have none.
 func (r *Recorder) Newest(ctx context.Context) (string, error) {
 	got, err := r.List(ctx, &cellgatev1.ListDecisionsRequest{PageSize: 1})
 	if err != nil || len(got.GetDecisions()) == 0 {

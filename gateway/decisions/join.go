@@ -11,15 +11,14 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// maxJoined is how many claims a decision that is read is joined with, and joinBudget
-// how long their cells have for it.
+// maxJoined bounds the claims that are read with a decision; joinBudget bounds that read.
 const (
 	maxJoined  = 64
 	joinBudget = 250 * time.Millisecond
 )
 
-// join adds the claims of a decision's destinations as they are now. A cell that does
-// not answer leaves its claims out: the decision is the answer.
+// join adds the present state of the claims of a decision's destinations. If a cell does not
+// answer, its claims are left out.
 func (r *Recorder) join(ctx context.Context, d *cellgatev1.Decision) {
 	byCell := map[*cellclient.Cell][]string{}
 	n := 0

@@ -20,8 +20,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// KeeperOf gives the cell that keeps a decision, by its id; nil when none is
-// configured.
+// KeeperOf gives the cell that keeps a decision, by the decision's id; nil if that cell is
+// not configured.
 func (r *Recorder) KeeperOf(id string) *cellclient.Cell {
 	name, _ := splitDecision(id)
 	return r.cells.Named(name)
@@ -36,7 +36,7 @@ func splitDecision(id string) (cell, text string) {
 	return id[:i], id[i+1:]
 }
 
-// TimeOf is the time in a decision_id, in milliseconds; unless it has none.
+// TimeOf gives the time in a decision_id, to the millisecond; if the id has none, it gives the argument unless.
 func TimeOf(id string, unless time.Time) time.Time {
 	_, text := splitDecision(id)
 	if of, err := ulid.ParseStrict(text); err == nil {
@@ -45,8 +45,8 @@ func TimeOf(id string, unless time.Time) time.Time {
 	return unless
 }
 
-// cutDown makes a decision of most bytes at most, by leaving out what can be spared
-// soonest; its message says what. What it shares with an answer is not touched.
+// cutDown reduces a decision to at most most bytes. It leaves out the least important parts
+// first, and says so in the message. Parts shared with an answer are copied before a change.
 func cutDown(d *cellgatev1.Decision, most int) {
 	const without = "cut down to what is kept: without "
 	cuts := []struct {
@@ -81,7 +81,7 @@ func cutDown(d *cellgatev1.Decision, most int) {
 	}
 }
 
-// eachDestination replaces each destination by a copy that is changed.
+// eachDestination replaces each destination by a changed copy.
 func eachDestination(d *cellgatev1.Decision, change func(*cellgatev1.Destinations)) {
 	out := make([]*cellgatev1.Destinations, len(d.GetDestinations()))
 	for i, x := range d.GetDestinations() {
@@ -94,43 +94,44 @@ func eachDestination(d *cellgatev1.Decision, change func(*cellgatev1.Destination
 const (
 	// maxDecisionBytes bounds one decision; a larger one is cut down (cutDown).
 	maxDecisionBytes = 1 << 20
-	// maxWaitingBytes bounds all that wait, besides their number.
+	// maxWaitingBytes bounds the bytes of all decisions that wait.
 	maxWaitingBytes = 64 << 20
 	// maxDecisionBatch and maxDecisionBatchBytes bound one PutDecisions.
 	maxDecisionBatch      = 256
 	maxDecisionBatchBytes = rpc.MaxMessageBytes / 2
 	// decisionLinger is how long a decision waits for others of its cell.
 	decisionLinger = 100 * time.Millisecond
-	// decisionRetry is how long a queue waits after its cell could not take a batch.
+	// decisionRetry is how long a queue waits after its cell failed to take a batch.
 	decisionRetry = time.Second
-	// decisionDrain is how long what waits is written at the end.
+	// decisionDrain bounds the writing of the remaining decisions when the gateway ends.
 	decisionDrain = 2 * time.Second
-	// lossEvery is how often it is logged, at most, that a cell loses decisions.
+	// lossEvery is the shortest time between two logs that a cell loses decisions.
 	lossEvery = 30 * time.Second
 )
 
-// Counts says what became of decisions since the start.
+// Counts counts decisions by outcome since the start.
 type Counts struct {
-	// Written: a cell has taken them.
+	// Written: a cell has stored them.
 	Written int64
 	// Dropped: too many waited for their cell. Failed: the cell refused them, or did not take them
-	// until the gateway ended. Nowhere: no cell answered the request.
+	// before the gateway ended. Nowhere: no cell could keep the decision, since none answered the
+	// request.
 	Dropped, Failed, Nowhere int64
 }
 
-// Recorder writes decisions into the cells that keep them, after the answer and
-// best effort: what waits is bounded, what cannot be written is counted, and
-// nobody waits for it. What a cell could not take waits for it and is sent again. Each cell has
-// its share of the room, in which the newest stay: a cell that takes none costs no other's.
+// Recorder writes decisions into the cells that keep them, after the answer and best effort:
+// queues are bounded, lost decisions are counted, and no request waits. A batch that a cell
+// could not take is sent again. Each cell has its own share of the room, in which the newest
+// decisions stay. So a cell that takes none does not displace other cells' decisions.
 type Recorder struct {
 	cells  *cellclient.Cells
 	budget time.Duration
-	// most and mostBytes are the share of each cell.
+	// most and mostBytes are each cell's share, in decisions and bytes.
 	most, mostBytes int
 	log             *slog.Logger
 	losses          *throttle.Log
 	tel             *telemetry.Gateway
-	// closing is closed when no more come.
+	// closing is closed when no more decisions come.
 	closing chan struct{}
 	queues  map[*cellclient.Cell]*queue
 
@@ -138,25 +139,24 @@ type Recorder struct {
 	counts Counts
 }
 
-// kept is a decision that waits, and its bytes.
+// kept is a queued decision, and its bytes.
 type kept struct {
 	row   *cellv1.DecisionToKeep
 	bytes int
 }
 
-// queue is what waits for one cell, the oldest first. The recorder's mu guards it.
+// queue has the decisions that wait for one cell, the oldest first. The recorder's mu guards it.
 type queue struct {
 	cell    string
 	waiting []kept
-	// sending are those that a call may write at the moment.
+	// sending are the decisions that a call may be writing now.
 	sending []kept
 	bytes   int
-	// wake has an entry when something waits.
+	// wake signals that a decision was queued.
 	wake chan struct{}
 }
 
-// New makes the recorder of a gateway's decisions; most of them may wait, and budget is what a cell has to
-// take some.
+// New makes the recorder of a gateway's decisions. At most most of them may wait; budget bounds one call to a cell.
 func New(cells *cellclient.Cells, most int, budget time.Duration, log *slog.Logger, now func() time.Time, tel *telemetry.Gateway) *Recorder {
 	n := len(cells.All)
 	r := &Recorder{
@@ -169,8 +169,8 @@ func New(cells *cellclient.Cells, most int, budget time.Duration, log *slog.Logg
 	return r
 }
 
-// Put hands a decision over to be written in a cell; nil when none can keep it. It
-// never waits. ranking is what is kept of the weights; nil for none.
+// Put queues a decision to be written in cell c; c is nil if no cell can keep it. It never
+// blocks. ranking has the weights to keep; nil for none.
 func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision, ranking *cellv1.Ranking) {
 	q := r.queues[c]
 	if q == nil {
@@ -197,7 +197,7 @@ func (r *Recorder) Put(c *cellclient.Cell, d *cellgatev1.Decision, ranking *cell
 	}
 }
 
-// rowOf is how a cell keeps a decision, with its ranking; nil for none.
+// rowOf gives a decision, with its ranking unless that is nil, in the form in which a cell stores it.
 func rowOf(d *cellgatev1.Decision, ranking *cellv1.Ranking) (*cellv1.DecisionToKeep, error) {
 	body := &cellv1.KeptDecision{Decision: d}
 	var err error
@@ -211,7 +211,7 @@ func rowOf(d *cellgatev1.Decision, ranking *cellv1.Ranking) (*cellv1.DecisionToK
 	return row, err
 }
 
-// dropOldest drops what waits for a cell beyond its share, and says how many. The caller holds r.mu.
+// dropOldest drops a cell's oldest decisions beyond its share, and gives their number. The caller holds r.mu.
 func (r *Recorder) dropOldest(q *queue) (dropped int) {
 	for len(q.waiting) > r.most || q.bytes > r.mostBytes {
 		q.bytes -= q.waiting[0].bytes
@@ -221,8 +221,8 @@ func (r *Recorder) dropOldest(q *queue) (dropped int) {
 	return dropped
 }
 
-// Start starts a writer a cell. stop is called once, when no more decisions come:
-// it writes what waits, for decisionDrain at most, and ends the writers.
+// Start starts a writer for each cell. stop must be called once, when no more decisions come.
+// It writes the remaining ones, for at most decisionDrain, and ends the writers.
 func (r *Recorder) Start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
@@ -238,7 +238,7 @@ func (r *Recorder) Start() (stop func()) {
 	}
 }
 
-// write writes one cell's decisions until closing, and then what is left.
+// write writes one cell's decisions until closing is closed, and then the remaining ones.
 func (r *Recorder) write(ctx context.Context, c *cellclient.Cell, q *queue) {
 	open := true
 	for {
@@ -259,9 +259,9 @@ func (r *Recorder) write(ctx context.Context, c *cellclient.Cell, q *queue) {
 	}
 }
 
-// send has a cell take a batch; it gives open, or false once no more come. A cell
-// takes all of a batch or none: one that it refuses is sent again in halves, so that
-// a decision which it cannot keep is lost alone.
+// send sends a batch to a cell. It gives open, or false once no more decisions come. A cell
+// takes all of a batch or none. If it refuses a batch, send repeats it in halves, so that
+// only a decision that the cell cannot keep is lost.
 func (r *Recorder) send(ctx context.Context, c *cellclient.Cell, q *queue, batch []kept, open bool) bool {
 	req := &cellv1.PutDecisionsRequest{}
 	for _, k := range batch {
@@ -286,13 +286,13 @@ func (r *Recorder) send(ctx context.Context, c *cellclient.Cell, q *queue, batch
 	return open
 }
 
-// mayTakeLater reports whether the cell that gave an error may take the same
-// decisions another time. One that took them already writes them again as they are.
+// mayTakeLater reports whether the cell that gave an error may take the same decisions later.
+// If it took them already, writing them again changes nothing.
 func mayTakeLater(err error) bool {
 	return cellclient.IsInconclusive(err) && fault.KindOf(err) != fault.Internal
 }
 
-// wait waits for more decisions, or for a cell to recover; false when no more come.
+// wait waits for d; false if no more decisions come.
 func (r *Recorder) wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -304,7 +304,7 @@ func (r *Recorder) wait(d time.Duration) bool {
 	}
 }
 
-// putBack has a batch wait again, before what waits for its cell already.
+// putBack queues a batch again, before the other decisions of its cell.
 func (r *Recorder) putBack(q *queue, batch []kept) {
 	r.mu.Lock()
 	q.waiting = append(batch[:len(batch):len(batch)], q.waiting...)
@@ -316,7 +316,7 @@ func (r *Recorder) putBack(q *queue, batch []kept) {
 	r.lost(q.cell, dropped, &r.counts.Dropped, "too many wait")
 }
 
-// find gives a decision that its cell may not have yet; nil for none.
+// find gives a decision that is queued or being written for a cell; nil for none.
 func (r *Recorder) find(c *cellclient.Cell, id string) *cellv1.DecisionToKeep {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -330,7 +330,7 @@ func (r *Recorder) find(c *cellclient.Cell, id string) *cellv1.DecisionToKeep {
 	return nil
 }
 
-// nextBatch takes the oldest of what waits, as much as one call carries.
+// nextBatch takes the oldest decisions from a queue, as many as one call carries.
 func (r *Recorder) nextBatch(q *queue) []kept {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -351,7 +351,7 @@ func (r *Recorder) nextBatch(q *queue) []kept {
 	return batch
 }
 
-// written counts n decisions that their cell took.
+// written counts n decisions that their cell stored.
 func (r *Recorder) written(n int) {
 	r.mu.Lock()
 	r.counts.Written += int64(n)
@@ -375,7 +375,7 @@ func (r *Recorder) lost(cell string, n int, of *int64, why string) {
 	r.losses.Warn(context.Background(), cell, n, "decisions lost", "cell", cell, "reason", why)
 }
 
-// Counts says what became of decisions.
+// Counts gives the counts since the start.
 func (r *Recorder) Counts() Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()

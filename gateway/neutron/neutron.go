@@ -17,16 +17,16 @@ import (
 const (
 	// callsAtOnce bounds the calls of one request: a network may have a segment for each rack.
 	callsAtOnce = 8
-	// aggregatesVersion is the microversion of Placement that Nova asks for aggregates with.
+	// aggregatesVersion is the microversion of Placement with which Nova asks for aggregates.
 	aggregatesVersion = "placement 1.19"
 )
 
-// Segments asks both services. Safe for concurrent use.
+// Segments finds the aggregates of segments by Neutron and Placement. Safe for concurrent use.
 type Segments struct{ Neutron, Placement *keystone.Service }
 
-// Aggregates gives a set for each network that is routed: its hosts are in one of the aggregates of
-// the set. A port that has an address is in the segment of its first one. The error is INVALID_REQUEST
-// for what is not there, and CELL_UNAVAILABLE when a service does not answer.
+// Aggregates gives a set of aggregates for each routed network: a host must be in one aggregate of each set. A port
+// with addresses is in the segment of its first one. The error is INVALID_REQUEST for an object that does not exist,
+// and CELL_UNAVAILABLE if a service does not answer.
 func (s *Segments) Aggregates(ctx context.Context, networks []nova.RequestedNetwork) ([][]string, error) {
 	sets := make([][]string, len(networks))
 	calls, ctx := errgroup.WithContext(ctx)
@@ -96,7 +96,7 @@ func (s *Segments) aggregatesOf(ctx context.Context, n nova.RequestedNetwork) ([
 	return slices.Compact(out), nil
 }
 
-// get reads what a service has at a path. field is the request's, which names it.
+// get reads a path of a service. field is the request's field, which errors name.
 func get(ctx context.Context, from *keystone.Service, field, version, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, keystone.Timeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// Check reports every problem of what to decide by; legacy: there are cells under upgrade, whose rows have no facts.
+// Check reports every problem of a configuration. legacy: there are cells under upgrade, whose rows have no facts.
 func Check(cfg Config, legacy bool) error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -38,22 +38,22 @@ func Check(cfg Config, legacy bool) error {
 	return errors.Join(problems...)
 }
 
-// CheckPCIAliases gives the first that is wrong, by itself or beside those before it.
+// CheckPCIAliases gives the first alias that is invalid, by itself or together with those before it.
 func CheckPCIAliases(all []PCIAlias) (index int, err error) {
 	_, index, err = nova.NewAliases(all)
 	return index, err
 }
 
-// PCIPlacementProblems says which aliases pci_in_placement has refused, and why.
+// PCIPlacementProblems gives the aliases that pci_in_placement makes invalid, and why.
 func PCIPlacementProblems(all []PCIAlias) []string { return nova.PlacementProblems(all) }
 
 // DefaultFilters are the filters when none are configured, in their order.
 func DefaultFilters() []string { return schedule.DefaultFilters() }
 
-// These run whatever is configured: without one, a requirement of a request would be
-// dropped, or a claim would be refused that its filter had let pass. The first stand for
-// what Nova asks of Placement and for the request's own restriction; without the others
-// Nova refuses server groups of their policies.
+// These filters run whatever is configured: without one, a requirement of a request would be
+// dropped, or a claim would be refused that its filter had let pass. Those of alwaysFirst
+// stand for what Nova asks of Placement, and for the request's own restrictions. Without
+// those of alwaysLast, Nova refuses server groups of their policies.
 var (
 	alwaysFirst = []string{
 		schedule.HostFilter, schedule.ComputeFilter, schedule.ZoneFilter, schedule.AggregateFilter, schedule.TraitFilter, schedule.ResourceFilter,
@@ -61,8 +61,9 @@ var (
 	alwaysLast = []string{schedule.AntiAffinityFilter, schedule.AffinityFilter}
 )
 
-// FiltersInForce gives the filters that run when these are configured: the defaults for
-// none; else these in their order, and those that always run where they are not named.
+// FiltersInForce gives the filters that run for a configured list. If the list is empty,
+// these are the defaults. Otherwise they are the configured ones in their order, and those
+// that always run but are not named.
 func FiltersInForce(configured []string) []string {
 	if len(configured) == 0 {
 		return DefaultFilters()
@@ -73,7 +74,7 @@ func FiltersInForce(configured []string) []string {
 	return slices.Concat(unnamed(alwaysFirst), configured, unnamed(alwaysLast))
 }
 
-// DefaultWeighers are the weighers when none are configured, with a release of Nova; "" means
+// DefaultWeighers are the weighers if none are configured, for a release of Nova; "" means
 // the newest.
 func DefaultWeighers(release string) []WeigherConfig {
 	return defaultWeighers((&Options{Release: release}).release())
@@ -87,11 +88,11 @@ func defaultWeighers(release novarelease.Release) []WeigherConfig {
 	return list
 }
 
-// UnknownNames reports every filter and weigher that there is not, or that is
-// named twice, by its path: filters[0], weighers[1].
+// UnknownNames reports every unknown or repeated filter and weigher by its path: filters[0],
+// weighers[1].
 func UnknownNames(filters []string, weighers []WeigherConfig) []fault.Field {
 	var bad []fault.Field
-	// An empty table knows the names there are.
+	// An empty table knows all names.
 	check := func(path string, r *schedule.Rules) {
 		var wrong *schedule.QueryError
 		_, err := schedule.NewTable().Propose(&schedule.Query{Request: &schedule.Request{}, Rules: r, Limit: 1})
@@ -111,13 +112,13 @@ func UnknownNames(filters []string, weighers []WeigherConfig) []fault.Field {
 	for i, w := range weighers {
 		check(fmt.Sprintf("weighers[%d]", i), &schedule.Rules{Weighers: []schedule.Weigher{schedule.Weigher(w)}})
 	}
-	if len(bad) == 0 { // each is known: what is wrong with them together
+	if len(bad) == 0 { // each is valid: check them together
 		check("", rulesFor(Config{Filters: filters, Weighers: weighers}, ""))
 	}
 	return bad
 }
 
-// ofRelease leaves out those of Nova's default weighers that the release does not have.
+// ofRelease leaves out Nova's default weighers that the release does not have.
 func ofRelease(release novarelease.Release, list []schedule.Weigher) []schedule.Weigher {
 	defaults := schedule.DefaultWeighers()
 	return slices.DeleteFunc(list, func(w schedule.Weigher) bool {
@@ -125,7 +126,7 @@ func ofRelease(release novarelease.Release, list []schedule.Weigher) []schedule.
 	})
 }
 
-// rulesFor gives what to decide by. A strategy replaces the configured weighers.
+// rulesFor gives the rules without configured expressions. A strategy replaces the configured weighers.
 func rulesFor(cfg Config, strategy string) *schedule.Rules {
 	r := &schedule.Rules{Filters: cfg.Filters, DefaultAvailabilityZone: cfg.DefaultAvailabilityZone, Options: cfg.Options.core()}
 	if named, ok := schedule.Strategy(strategy); ok {

@@ -1,3 +1,3 @@
-// Package rules is what a configuration says to decide by: filters, weighers, Nova's options and expressions. Compile
-// makes of it the schedule.Rules that queries carry, and the options that requests are translated under.
+// Package rules compiles the configuration of decisions: filters, weighers, Nova's options and expressions. Compile
+// makes the schedule.Rules that queries carry, and the options with which requests are translated.
 package rules

@@ -12,11 +12,11 @@ import (
 const (
 	FilterKey = "filter_expression"
 	WeighKey  = "weigh_expression"
-	// maxMultiplier bounds weigh_multiplier, as the schema that of a request.
+	// maxMultiplier bounds weigh_multiplier, as the schema bounds a request's.
 	maxMultiplier = 1e6
 )
 
-// configuredExpressions are those of the configuration, compiled; nil for none.
+// configuredExpressions are the configuration's expressions, compiled; nil for none.
 type configuredExpressions struct {
 	filter     *expression.Program
 	weigh      *expression.Weight
@@ -40,8 +40,8 @@ func configuredIn(cfg Config) (configuredExpressions, error) {
 	return c, nil
 }
 
-// CheckExpressions reports what is wrong with the expressions of a configuration, by its
-// keys. legacy: it has cells under upgrade, whose rows have no facts.
+// CheckExpressions reports the problems of a configuration's expressions, by key. legacy:
+// there are cells under upgrade, whose rows have no facts.
 func CheckExpressions(filter, weigh string, multiplier float64, legacy bool) []fault.Field {
 	var bad []fault.Field
 	problem := func(key string, err error, reads bool) {
@@ -63,8 +63,8 @@ func CheckExpressions(filter, weigh string, multiplier float64, legacy bool) []f
 	return bad
 }
 
-// in gives the rules with what is configured. A strategy replaces the configured weight,
-// as it does the configured weighers.
+// in adds the configured expressions to rules. A strategy replaces the configured weight, as
+// it replaces the configured weighers.
 func (c configuredExpressions) in(rules *schedule.Rules, strategy string) *schedule.Rules {
 	if c.filter != nil {
 		rules.Expression = c.filter

@@ -21,13 +21,13 @@ type Options struct {
 	DefaultArchitecture     string
 	ImageIsolationNamespace string
 	ImageIsolationSeparator string
-	// ImagePropertySetting and MetricsSetting are name=factor. As in Nova, one
-	// that cannot be read is left out.
+	// ImagePropertySetting and MetricsSetting are lists of name=factor. As in Nova, an
+	// invalid entry is ignored.
 	ImagePropertySetting []string
 	MetricsSetting       []string
 	MetricsRequired      bool
 	MetricsUnavailable   float64
-	// Of request filters: nova.Options.
+	// Options of request filters: see nova.Options.
 	LimitTenants            bool
 	TenantsRequireAggregate bool
 	ImageTypeSupport        bool
@@ -38,12 +38,12 @@ type Options struct {
 	NoPCPUFallback          bool
 	ExactTenantKey          bool
 	Strict                  bool
-	// Release is the name of the release of Nova that is replaced; "" means the newest
+	// Release is the name of the Nova release that is replaced; "" means the newest
 	// (internal/novarelease).
 	Release string
 }
 
-// release is the one named; a name that there is not ends the start (Config.Check).
+// release gives the named release; 0 for an unknown name, which Check refuses at the start.
 func (o *Options) release() novarelease.Release {
 	if o == nil {
 		return 0
@@ -55,7 +55,7 @@ func (o *Options) release() novarelease.Release {
 	return r
 }
 
-// core gives what the core reads; nil for nil.
+// core gives the options for package schedule; nil for nil.
 func (o *Options) core() *schedule.Options {
 	if o == nil {
 		return nil
@@ -71,7 +71,7 @@ func (o *Options) core() *schedule.Options {
 	}
 }
 
-// translation gives the options that a request is translated under.
+// translation gives the options with which requests are translated.
 func (o *Options) translation(aliases *nova.Aliases) *nova.Options {
 	if o == nil {
 		return &nova.Options{Aliases: aliases}

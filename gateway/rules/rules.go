@@ -5,29 +5,29 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// Config says what to decide by. The zero value of each field means its default.
+// Config has the rules of decisions. The zero value of each field means its default.
 type Config struct {
 	// Filters and Weighers in their order; empty: schedule's defaults. See FiltersInForce.
 	Filters  []string
 	Weighers []WeigherConfig
 	// Options of filters and weighers; nil: Nova's defaults.
 	Options *Options
-	// PCIAliases are those that flavors of the typed form may name ([pci] alias).
+	// PCIAliases are the aliases that flavors of the typed form may name ([pci] alias).
 	PCIAliases []PCIAlias
-	// DefaultAvailabilityZone is the zone of a host that is in none ("nova").
+	// DefaultAvailabilityZone is the zone of hosts that are in none ("nova").
 	DefaultAvailabilityZone string
-	// FilterExpression, in CEL, must be true of the hosts of every request; WeighExpression
-	// gives them a raw weight that counts WeighMultiplier times, which has no default. Empty
-	// for none; docs/explanation/facts.md.
+	// FilterExpression, in CEL, must be true for the hosts of every request. WeighExpression
+	// gives hosts a raw weight, which WeighMultiplier multiplies; that has no default. Empty
+	// for none; see docs/explanation/facts.md.
 	FilterExpression, WeighExpression string
 	WeighMultiplier                   float64
 }
 
-// Rules are what a configuration says to decide by.
+// Rules are a compiled configuration.
 type Rules struct {
 	cfg        Config
 	configured configuredExpressions
-	// Translation is what requests are translated under.
+	// Translation has the options with which requests are translated.
 	Translation *nova.Options
 }
 
@@ -54,10 +54,10 @@ func (cfg Config) WithDefaults() Config {
 	return cfg
 }
 
-// Plain gives what to decide by without the configured expressions. A strategy replaces the configured weighers.
+// Plain gives the rules without the configured expressions. A strategy replaces the configured weighers.
 func (r *Rules) Plain(strategy string) *schedule.Rules { return rulesFor(r.cfg, strategy) }
 
-// For gives what to decide by.
+// For gives the rules with the configured expressions. A strategy replaces the configured weighers and weight.
 func (r *Rules) For(strategy string) *schedule.Rules {
 	return r.configured.in(rulesFor(r.cfg, strategy), strategy)
 }
@@ -65,7 +65,7 @@ func (r *Rules) For(strategy string) *schedule.Rules {
 // DefaultZone is the zone of hosts that are in none.
 func (r *Rules) DefaultZone() string { return r.cfg.DefaultAvailabilityZone }
 
-// TenantsRequireAggregate: a request whose tenant no aggregate is named for finds no host.
+// TenantsRequireAggregate reports whether a request finds no host if no aggregate is named for its tenant.
 func (r *Rules) TenantsRequireAggregate() bool {
 	return r.cfg.Options != nil && r.cfg.Options.TenantsRequireAggregate
 }
