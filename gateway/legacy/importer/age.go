@@ -9,27 +9,27 @@ import (
 	"cellgate/gateway/legacy/novadb"
 )
 
-// data is how new what was read is. The clock of a server does not tell: that of a replica
-// of Nova's database goes on while its rows are behind. An address may lead to several servers:
-// what one gave says nothing of another's rows.
+// data is how new the data are that were read. The server's clock does not tell: the clock of a
+// replica of Nova's database goes on while its rows are behind. One address may lead to several
+// servers, so the age of one read says nothing of the next.
 type data struct {
-	// written is the greatest Written of the snapshots, heartbeat the greatest one of snapshots
-	// and passes.
+	// written is the greatest Written of the snapshots, heartbeat the greatest heartbeat of
+	// snapshots and passes.
 	written, heartbeat time.Time
-	// witness is the id of the row of instances with the newest time that was ever read: a
-	// server that has that write has those before it.
+	// witness is the id of the row of instances with the newest time that was ever read. A
+	// server that has that write also has all earlier ones.
 	witness   int64
 	witnessed time.Time
-	// whole is the moment up to which the rows of the last pass are taken to be whole. newest is
-	// the greatest moment up to which this or another importer may have read them.
+	// whole is the time up to which the rows of the last pass count as complete. newest is the
+	// greatest time up to which this or another importer may have read them.
 	whole, newest time.Time
 }
 
-// stale reports whether the last pass may have read older rows than a pass before it. Instances
-// that the cell has claims of may be unknown then, until a later pass has their rows.
+// stale reports whether the last pass may have read older rows than a pass before it. Some
+// instances of the cell's claims may then be unknown, until a later pass has their rows.
 func (d *data) stale() bool { return d.whole.Before(d.newest) }
 
-// endPass notes up to which moment the rows of a pass are whole.
+// endPass records the time up to which the rows of a pass are complete.
 func (d *data) endPass(whole time.Time) { d.whole, d.newest = whole, later(d.newest, whole) }
 
 func later(a, b time.Time) time.Time {
@@ -39,12 +39,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// beatsTell is how far behind heartbeats the rows of instances are taken to be where none
-// of these was written since: one that is deleted leaves a newer time, unless its row was
-// purged.
+// beatsTell is how far the rows of instances count as behind the heartbeats, if no row was
+// written since. A deleted row has a newer time, unless it was purged.
 const beatsTell = 10 * time.Minute
 
-// behindError is that rows of instances are of a server that is behind those that were read
+// behindError is the error of rows of instances from a server that is behind what was read
 // before.
 type behindError struct{ by time.Duration }
 
@@ -52,7 +51,7 @@ func (e *behindError) Error() string {
 	return fmt.Sprintf("the rows of instances are %v older than what was read before: they are of another server, a replica that is behind", e.by)
 }
 
-// writtenAt is how new the data of a snapshot are; without any time the server's clock.
+// writtenAt gives how new the data of a snapshot are; without any time in them, the server's clock.
 func writtenAt(x *novadb.Snapshot) time.Time {
 	if x.Written.IsZero() {
 		return x.At
@@ -60,8 +59,8 @@ func writtenAt(x *novadb.Snapshot) time.Time {
 	return x.Written
 }
 
-// behind is how much older the data of a snapshot are than those of one before: the reader
-// was led to a replica that is behind. 0: they are not.
+// behind gives how much older the data of a snapshot are than those of an earlier one: the
+// reader met a replica that is behind. It is 0 if they are not older.
 func (m *Importer) behind(x *novadb.Snapshot) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,9 +79,9 @@ func (d *data) beats(at time.Time) {
 	}
 }
 
-// older is by how much the heartbeats beside rows of instances are behind those that were read
-// before; 0 for none. A row's time may go back with another writer's clock: those of instances
-// say only to which moment rows are whole.
+// older gives how far the heartbeats beside rows of instances are behind those that were read
+// before; 0 for none. The times of instances are not compared: another writer's clock may be
+// behind. They only tell up to which time rows are complete.
 func (d *data) older(age novadb.InstanceAge) time.Duration {
 	if age.Heartbeat.IsZero() {
 		return 0
@@ -90,8 +89,8 @@ func (d *data) older(age novadb.InstanceAge) time.Duration {
 	return max(d.heartbeat.Sub(age.Heartbeat), 0)
 }
 
-// wholeTo is the moment up to which a page's transaction has all rows of instances, by its own
-// age and rows.
+// wholeTo gives the time up to which a page's transaction has all rows of instances, by its
+// own age and rows.
 func wholeTo(p *novadb.InstancePage) time.Time {
 	at := p.Age.Heartbeat
 	if at.IsZero() || at.After(p.At) {
@@ -108,7 +107,7 @@ func wholeTo(p *novadb.InstancePage) time.Time {
 	return at
 }
 
-// instancesAt is the moment up to which the instances of the last pass are whole.
+// instancesAt gives the time up to which the instances of the last pass are complete.
 func (m *Importer) instancesAt() *timestamppb.Timestamp {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,8 +115,9 @@ func (m *Importer) instancesAt() *timestamppb.Timestamp {
 }
 
 // nextVersion orders the states of all imports by how new their data are, in microseconds
-// since 1970. Nova writes whole seconds: within one the server's clock orders them, a
-// millisecond of it as a microsecond, and then the order of this Importer's steps. mu is held.
+// since 1970. Nova writes whole seconds. Within a second, the server's clock orders the
+// states, a millisecond as one microsecond, and then the order of this Importer's steps. mu is
+// held.
 func (m *Importer) nextVersion(x *novadb.Snapshot) uint64 {
 	at := writtenAt(x).Truncate(time.Second)
 	first := uint64(max(at.UnixMicro(), 1))
@@ -131,7 +131,7 @@ func (m *Importer) nextVersion(x *novadb.Snapshot) uint64 {
 	return m.version
 }
 
-// read takes what a page says of how new rows are.
+// read records how new a page's rows are.
 func (d *data) read(p *novadb.InstancePage) {
 	d.beats(p.Age.Heartbeat)
 	for i := range p.Instances {

@@ -14,47 +14,48 @@ import (
 	"cellgate/schedule"
 )
 
-// Difference is what the shard lacks of the rows, or has beyond them, as far as lists of
-// hosts and claims show it: facts of hosts are not compared.
+// Difference is how the shard differs from the rows, as far as lists of hosts and claims show
+// it. Facts of hosts are not compared.
 type Difference struct {
 	At time.Time
-	// Counts are whole; Lines are the first, without what is equal, by what they are.
+	// Counts are complete; Lines are the first differences by kind, without equal hosts and instances.
 	Counts map[What]int
 	Lines  []Line
 }
 
-// What says how a host or an instance differs.
+// What is how a host or an instance differs.
 type What string
 
-// The ways, hosts first.
+// The kinds, hosts first.
 const (
 	HostNew     What = "host_new"
 	HostChanged What = "host_changed"
 	HostEqual   What = "host_equal"
-	// HostAgents is left to its agent.
+	// HostAgents is a host that the import leaves to its agent.
 	HostAgents  What = "host_left_to_agent"
 	HostGone    What = "host_gone"
 	HostLeftOut What = "host_left_out"
-	// InstanceAdopted has no claim, InstanceConfirmed one that is PENDING on its host,
-	// InstanceEqual one that is CONFIRMED there, InstanceConflict one elsewhere.
+	// InstanceAdopted has no claim, so an import adopts it. InstanceConfirmed has a PENDING
+	// claim on its host, InstanceEqual a CONFIRMED one there, and InstanceConflict one
+	// elsewhere.
 	InstanceAdopted   What = "instance_adopted"
 	InstanceConfirmed What = "instance_confirmed"
 	InstanceEqual     What = "instance_equal"
 	InstanceConflict  What = "instance_conflict"
-	// InstanceDiffers has a CONFIRMED claim on its host of other VCPU or MEMORY_MB than its
-	// row says.
+	// InstanceDiffers has a CONFIRMED claim on its host with another VCPU or MEMORY_MB than
+	// its row.
 	InstanceDiffers What = "instance_differs"
-	// InstanceReleased is a claim whose instance is not on its host any more: an adopted one,
-	// or a request's that a report had the instance of.
+	// InstanceReleased is a claim whose instance is no longer on its host: an adopted claim,
+	// or a request's claim whose instance was once in a report of the host.
 	InstanceReleased What = "instance_released"
 	InstanceLeftOut  What = "instance_left_out"
 	// InstanceWithoutClaim is on a host whose agent knows its instances, and has no claim
-	// anywhere: its room there is given to others.
+	// anywhere: its room may be given to others.
 	InstanceWithoutClaim What = "instance_without_claim"
-	// ClaimWithoutInstance is a request's that was confirmed long ago, and which no import
-	// releases, though no row is of its instance.
+	// ClaimWithoutInstance is a request's claim that was confirmed long ago, whose instance
+	// has no row, and that no import releases.
 	ClaimWithoutInstance What = "claim_without_instance"
-	// OverCapacity is a (host, class) that claims would use beyond capacity.
+	// OverCapacity is a class of a host of which claims would use more than the capacity.
 	OverCapacity What = "over_capacity"
 )
 
@@ -66,9 +67,9 @@ type Line struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Compare passes over all instances and compares what the rows say with what the shard
-// has. It changes nothing. Every instance of the rows counts. It is for an Importer that
-// makes no steps.
+// Compare makes a full pass over instances, and compares the rows with the shard. It changes
+// nothing in the shard. Every instance of the rows counts. It is for an Importer that makes
+// no steps.
 func (m *Importer) Compare(ctx context.Context, x *novadb.Snapshot, l Lister) (*Difference, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
@@ -128,7 +129,7 @@ func (m *Importer) Compare(ctx context.Context, x *novadb.Snapshot, l Lister) (*
 	return c.d, nil
 }
 
-// comparing is one comparison. What was looked at is taken out of hosts and claims.
+// comparing is the state of one comparison. Compared objects are removed from hosts and claims.
 type comparing struct {
 	d     *Difference
 	most  int
@@ -188,7 +189,7 @@ func (c *comparing) host(m *Importer, row *novadb.Host, service *novadb.Service,
 	c.instances(state, has)
 }
 
-// rest tells of the hosts of the shard that no row is of.
+// rest reports the hosts of the shard that have no row.
 func (c *comparing) rest() {
 	for _, id := range slices.SortedFunc(maps.Keys(c.hosts), func(a, b schedule.ID) int { return slices.Compare(a[:], b[:]) }) {
 		h := c.hosts[id]
@@ -200,8 +201,8 @@ func (c *comparing) rest() {
 	}
 }
 
-// changes says in what a host of the shard differs from its rows; "" for nothing that a
-// list of hosts shows.
+// changes gives how a host of the shard differs from its rows; "" if a list of hosts shows no
+// difference.
 func changes(there *cellgatev1.Host, state *agentv1.FullState) string {
 	var all []string
 	say := func(what string, old, now any) {
@@ -228,7 +229,7 @@ func changes(there *cellgatev1.Host, state *agentv1.FullState) string {
 	return strings.Join(all, ", ")
 }
 
-// aggregatesText is one text for aggregates that are the same.
+// aggregatesText gives equal texts for equal sets of aggregates.
 func aggregatesText[A interface {
 	GetUuid() string
 	GetName() string

@@ -13,20 +13,20 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// instanceWithin is how long after its claim was confirmed an instance is in no row yet: as
-// a cell awaits it.
+// instanceWithin is how long after the confirmation of its claim an instance may have no row
+// yet; the cell waits as long.
 const instanceWithin = 5 * time.Minute
 
-// claim is one of the shard; seen: a report of its host has had the instance.
+// claim is a claim of the shard. seen: a report of its host has had the instance.
 type claim struct {
 	*cellgatev1.Claim
 	seen bool
-	// isReleased: the report has it as released.
+	// isReleased: the comparison reports it as released.
 	isReleased bool
 }
 
-// instances compares the claims on a host, of the inventories that it has once the import
-// is done, with the instances that the rows have on it.
+// instances compares the claims on a host with the instances of its rows. has are the host's
+// inventories after the import.
 func (c *comparing) instances(state *agentv1.FullState, has []*cellgatev1.HostInventory) {
 	id, name := state.GetHostUuid(), state.GetServiceHost()
 	used := map[string]int64{}
@@ -66,9 +66,9 @@ func (c *comparing) instance(i *agentv1.Instance, host, name string, used map[st
 	}
 }
 
-// otherAmounts says what a claim holds otherwise than its instance's row says, and what
-// comes of it; "" for nothing. Disk is left out: a row has neither swap nor
-// volumes. So are classes that the claim does not have: its flavor may ask for others.
+// otherAmounts gives how a claim's amounts differ from its instance's row, and what follows;
+// "" for no difference. It ignores disk, since a row has neither swap nor volumes, and
+// classes that the claim does not have, since its flavor may replace them.
 func otherAmounts(k *cellgatev1.Claim, i *agentv1.Instance) string {
 	if k.GetTransferredFrom() != "" {
 		return ""
@@ -96,8 +96,8 @@ func otherAmounts(k *cellgatev1.Claim, i *agentv1.Instance) string {
 	return fmt.Sprintf("claim %s holds %s; %s", k.GetClaimId(), strings.Join(all, "; "), comes)
 }
 
-// released reports the claims that the shard will end for want of an instance, and adds
-// up the usage of the others.
+// released reports the claims that the shard will end since their instances are gone, and
+// adds up the usage of the others.
 func (c *comparing) released(host, name string, here map[string]bool, used map[string]int64) {
 	for _, k := range c.on[host] {
 		ends := k.GetAdopted() || k.seen && k.GetState() == cellgatev1.ClaimState_CONFIRMED
@@ -114,8 +114,9 @@ func (c *comparing) released(host, name string, here map[string]bool, used map[s
 	}
 }
 
-// withoutInstance reports the claims of requests that were confirmed long before the rows were
-// read, and whose instances have no row. Adopted claims are released, or an agent has them.
+// withoutInstance reports claims of requests that were confirmed long before the rows were
+// read, and whose instances have no row. Adopted claims are left out: an import releases them,
+// or an agent knows their instances.
 func (c *comparing) withoutInstance(of *known, at time.Time) {
 	rows := make(map[string]bool, len(of.by)+len(of.bad))
 	for id := range of.by {

@@ -13,13 +13,13 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// Caller is the cell whose shard is filled. A Caller that is a Lister too is asked
-// once by each Importer for hosts of earlier imports whose rows went meanwhile.
+// Caller is the cell whose shard is filled. If a Caller is a Lister too, each Importer asks
+// it once for hosts of earlier imports, whose rows may have gone meanwhile.
 type Caller interface {
 	ImportHosts(ctx context.Context, in *cellv1.ImportHostsRequest, opts ...grpc.CallOption) (*cellv1.ImportHostsResponse, error)
 }
 
-// Lister shows what a shard has.
+// Lister lists the hosts and claims of a shard.
 type Lister interface {
 	ListHosts(ctx context.Context, in *cellv1.ListHostsRequest, opts ...grpc.CallOption) (*cellv1.ListHostsResponse, error)
 	ListClaims(ctx context.Context, in *cellv1.ListClaimsRequest, opts ...grpc.CallOption) (*cellv1.ListClaimsResponse, error)
@@ -31,42 +31,43 @@ type Rows interface {
 }
 
 const (
-	// mostBatchHosts is the most hosts of a call that a cell takes; batchBytes bounds the size of
-	// a call of more than one.
+	// mostBatchHosts is the most hosts that a cell accepts in a call; batchBytes bounds the size
+	// of a call with more than one.
 	mostBatchHosts, batchBytes = 256, 2 << 20
-	// againHosts bounds the hosts that a step sends though their rows are those that the cell took.
+	// againHosts bounds the hosts that a step sends although the cell already took these rows.
 	againHosts = 256
-	// settleFor is how long a row was not written for it to count in the first pass, and for its
-	// compute not to be claiming. Passes look back as long (novadb.InstancePoint).
+	// settleFor is how long a row must not have been written to count in a first pass, and after
+	// which its compute no longer counts as claiming. Passes look back as long
+	// (novadb.InstancePoint).
 	settleFor = 2 * time.Minute
 )
 
-// Config says what an Importer does. Zero fields get the defaults named.
+// Config configures an Importer. Zero fields get the defaults named.
 type Config struct {
-	// Cell is the cell's name. The boot_id of its imports is made of it.
+	// Cell is the cell's name; the boot_id of its imports is derived from it.
 	Cell string
-	// Rows; nil: those of the reader that made the snapshot.
+	// Rows reads the instances; nil: the reader that made the snapshot does.
 	Rows Rows
 
-	// StepHosts bounds the hosts with other rows than the cell took that a step sends: 4,096.
-	// The others wait for the next step.
+	// StepHosts bounds the hosts that a step sends because their rows changed: 4,096. The
+	// others wait for the next step.
 	StepHosts int
-	// BatchHosts bounds those of a call: 256, which is the most that a cell takes.
+	// BatchHosts bounds the hosts of a call: 256, which is the most that a cell accepts.
 	BatchHosts int
 	// Calls is how many calls a step makes at once: 4.
 	Calls int
-	// FullEvery is how often all live instances are passed over and all hosts sent
-	// again, give or take a fifth: 10 minutes.
+	// FullEvery is how often a pass reads all live instances and all hosts are sent again,
+	// give or take a fifth: 10 minutes.
 	FullEvery time.Duration
-	// MaxInstances bounds the instances that are kept: 2,000,000. More are an error.
+	// MaxInstances bounds the instances that are kept in memory: 2,000,000. More are an error.
 	MaxInstances int
-	// MaxLeftOut bounds Report.LeftOut: 100. The counts are whole.
+	// MaxLeftOut bounds Report.LeftOut: 100. The counts are complete.
 	MaxLeftOut int
 	// Now is the clock of FullEvery; time.Now.
 	Now func() time.Time
-	// Random gives numbers from 0 to 1, for FullEvery; of math/rand.
+	// Random gives numbers from 0 to 1, to spread FullEvery; math/rand's by default.
 	Random func() float64
-	// Progress, when set, is called with how far a step is: done of all.
+	// Progress, if set, is called with a step's progress: done of all.
 	Progress func(what string, done, all int)
 }
 

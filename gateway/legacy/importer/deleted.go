@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// mostDeleted bounds the deleted instances that are known; rows of more come again for as
-	// long as passes look back.
+	// mostDeleted bounds the deleted instances that are kept. The rows of further ones are
+	// read again for as long as passes look back.
 	mostDeleted = 65_536
-	// deletedAtOnce is how many a call names.
+	// deletedAtOnce bounds the deleted instances of a call.
 	deletedAtOnce = 16_384
 )
 
-// clearTellings is how often in a row the cell must have no claim of a deleted instance: rows that
-// are a little older, of another gateway that imported until now, may still make one.
+// clearTellings is how often in a row the cell must have no claim of a deleted instance. Slightly
+// older rows, of another gateway that imported until now, may still create one.
 const clearTellings = 3
 
-// deletedRow is an instance whose row is deleted. It is sent to the cell until the
-// cell has no claim of it: then it is done. On a host whose agent knows its instances, the cell
-// releases the claim once the agent does not report the instance.
+// deletedRow is an instance whose row is deleted. It is sent to the cell until the cell has no
+// claim of it. On a host whose agent knows its instances, the cell releases the claim once the
+// agent does not report the instance.
 type deletedRow struct {
-	// pass had the row last.
+	// pass is the last pass that had the row.
 	pass uint64
 	done bool
-	// clear is how often in a row the cell had no claim.
+	// clear is how often in a row the cell had no claim of it.
 	clear int
-	// tries is how often it was sent to the cell, again the step that sends it next.
+	// tries is how often it was sent to the cell and still had a claim; again is the step that sends it next.
 	tries uint
 	again uint64
 }
 
-// deletedRow notes what a row says of whether its instance is deleted.
+// deletedRow records whether a row's instance is deleted.
 func (k *known) deletedRow(id schedule.ID, row *novadb.Instance, pass uint64) {
 	d := k.deleted[id]
 	switch {
@@ -51,8 +51,8 @@ func (k *known) deletedRow(id schedule.ID, row *novadb.Instance, pass uint64) {
 	}
 }
 
-// deletedDue gives the deleted instances that this step sends to the cell, and forgets those
-// that are done and that passes do not have any more. mu is held.
+// deletedDue gives the deleted instances that this step sends to the cell. It forgets those
+// that are done and no longer in passes. mu is held.
 func (m *Importer) deletedDue() (due []schedule.ID) {
 	for id, d := range m.known.deleted {
 		switch {
@@ -65,8 +65,8 @@ func (m *Importer) deletedDue() (due []schedule.ID) {
 	return due
 }
 
-// sendDeleted tells the cell of instances whose rows are deleted. Such a row is never live again, however old it is, so
-// that it ends each claim that was written before the last pass read the table; rows of live instances end only claims
+// sendDeleted reports instances with deleted rows to the cell. A deleted row is never live again, however old it is.
+// So it ends each claim that was written before the last pass read the table. Rows of live instances only end claims
 // from before the newest write to the table (instancesAt), which in a quiet cell may be minutes old.
 func (m *Importer) sendDeleted(ctx context.Context, c Caller, r *Report) error {
 	m.mu.Lock()
@@ -103,7 +103,7 @@ func (m *Importer) sendDeleted(ctx context.Context, c Caller, r *Report) error {
 	return nil
 }
 
-// packed are ids one after the other, as messages have them.
+// packed concatenates ids, as messages have them.
 func packed(ids []schedule.ID) []byte {
 	out := make([]byte, 0, len(ids)*len(schedule.ID{}))
 	for _, id := range ids {

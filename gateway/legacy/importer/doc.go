@@ -1,17 +1,15 @@
-// Package importer writes Nova's rows into a cell's shard: each row of compute_nodes
-// becomes a host, each row of instances an instance on it, in the form in which an
-// agent reports them. It decides nothing. The cell adopts, confirms and releases
-// claims as it does for a report of an agent.
+// Package importer writes Nova's rows into a cell's shard: each row of compute_nodes becomes a host, each row of
+// instances an instance on it, in the form of an agent's reports. It decides nothing. The cell adopts, confirms and
+// releases claims as it does for a report of an agent.
 //
-// While the cell's gate is LEGACY or SHADOW, the rows speak for every host. When it is
-// NATIVE, they speak for hosts without an agent, and of the others for what no agent
-// knows: aggregates, allocation ratios, instances when the agent has no list of them,
-// and that an instance's row was deleted.
+// While the cell's gate is LEGACY or SHADOW, the rows count for every host. When it is NATIVE, they count for hosts
+// without an agent. For other hosts, only what no agent knows is taken from them: aggregates, allocation ratios,
+// instances if the agent has no list of them, and deleted instances.
 //
 // # What a host holds
 //
-// An instance is on the host that its row names. It holds VCPU, MEMORY_MB and DISK_GB
-// of its row; disk is root and ephemeral, since the row has no swap.
+// An instance is on the host that its row names. It holds VCPU, MEMORY_MB and DISK_GB of its row; disk is root and
+// ephemeral, since the row has no swap.
 //
 //   - Deleted, on no host, vm_state deleted or shelved_offloaded: holds nothing.
 //   - vm_state error with a host: holds its amounts.
@@ -23,45 +21,42 @@
 //
 // # What is unaccounted for
 //
-// compute_nodes says how much is in use in all: by instances, both ends of migrations,
-// overhead, and the host itself. The part beyond the imported instances is
+// compute_nodes has the total in use: by instances, by both ends of migrations, as overhead, and by the host itself.
+// The part beyond the imported instances is
 //
 //	unaccounted = in use by the row - held by its instances, at least 0
 //
 // so that the shard's room, total * ratio - unaccounted - held, is the row's room.
 //
-// disk_available_least is the free disk as it was measured, with other files counted.
-// Nova weighs by it, and Placement, which says what fits, does not know it. What it
-// lacks beyond the disk in use is therefore sent apart (Inventory.filled).
+// disk_available_least is the measured free disk, with other files counted. Nova weighs by it. Placement decides what
+// fits, and does not know it. So the measured use beyond the disk in use is sent as a value of its own
+// (Inventory.filled).
 //
 // # When an instance counts
 //
-// When nova-compute claims for an instance that it builds, it empties task_state, writes
-// the host to the row of instances, then what is in use with it (devices and dedicated
-// CPUs too) to compute_nodes, and then the first task to task_state. So a row with
-// vm_state building and no task_state is between: compute_nodes may lack the instance. One
-// that nobody wrote for two minutes is not: its compute has stopped.
+// When nova-compute claims for an instance that it builds, it writes in this order: an empty task_state; the host, to
+// the row of instances; the amounts in use (devices and dedicated CPUs too), to compute_nodes; the first task, to
+// task_state. So a row with vm_state building and no task_state is claiming: compute_nodes may lack the instance. If
+// the row was not written for two minutes, its compute has stopped, and it no longer counts as claiming.
 //
-// An instance counts from the second pass that has it on its host and not between, if
-// compute_nodes was read after the first. Until then its usage is unaccounted for, and its
-// request's claim holds its devices and dedicated CPUs. In three passes rows that nobody
-// wrote for two minutes count at once, and hosts with other rows wait for the next pass:
-// the first of an Importer, the first after another gateway imported, and the one
-// after a pass that may have read older rows than the pass before it.
+// An instance counts from the second pass that finds it on its host and not claiming, if compute_nodes was read after
+// the first of these. Until then its usage is unaccounted for, and its request's claim holds its devices and
+// dedicated CPUs.
+//
+// In three kinds of passes, rows that were not written for two minutes count at once, and hosts with other rows wait
+// for the next pass: the first pass of an Importer, the first after another gateway imported, and the one after a
+// pass that may have read older rows than the pass before it.
 //
 // # Crashes and replicas
 //
-// Every gateway sends the same boot_id, and as version how new its data are: the newest
-// time that somebody wrote to the tables (novadb.Snapshot.Written), since the clock of a
-// database replica that is behind does not tell. Older data change nothing, so that a
-// pass may be broken off anywhere and the next one goes on. A state is sent again when
-// it differs from the one that the cell took, when the cell answered that an instance has a
-// claim elsewhere, and after a full pass.
+// Every gateway sends the same boot_id. The version is the age of its data: the newest time that was written to the
+// tables (novadb.Snapshot.Written), since a database replica that is behind has a current clock. Older data change
+// nothing. So a pass may stop anywhere, and the next one goes on. A state is sent again if it differs from the one
+// that the cell took, if the cell answered that an instance has a claim elsewhere, and after a full pass.
 //
-// A claim neither ends nor shrinks by rows of live instances that nobody wrote since the
-// claim was made. A deleted row ends it: such a row is never live again. An instance whose row was purged before anybody read its deletion keeps its
-// claim until another row of the table is written or heartbeats are ten minutes newer.
+// Rows of live instances that were not written since a claim was made neither end nor shrink that claim. A deleted
+// row ends the claim, since such a row is never live again. If a row was purged before a gateway read its deletion,
+// the claim stays until another row of the table is written, or heartbeats are ten minutes newer.
 //
-// Tests that hold this: TestHeldIsWhatTheRowsSay (a property, against a naive oracle)
-// and TestCrashes….
+// Tests: TestHeldIsWhatTheRowsSay (a property, against a naive oracle) and TestCrashes….
 package importer

@@ -9,11 +9,11 @@ import (
 	"cellgate/schedule"
 )
 
-// listPage is how many hosts or claims are asked for at once.
+// listPage is how many hosts or claims one call asks for.
 const listPage = 1000
 
-// askForGone asks, once for each Importer, which hosts the shard has: hosts without a row now
-// went while no gateway imported, others may go before they are sent.
+// askForGone asks the shard for its hosts, once for each Importer. Hosts without a row are
+// gone since a time when no gateway imported; others may go before they are first sent.
 func (m *Importer) askForGone(ctx context.Context, c Caller) error {
 	lister, ok := c.(Lister)
 	if !ok || m.asked {
@@ -34,10 +34,10 @@ func (m *Importer) askForGone(ctx context.Context, c Caller) error {
 	return err
 }
 
-// agents reports whether a host of the cell, nil for none, is its agent's.
+// agents reports whether an agent reports a host of the cell; false for nil.
 func agents(in *cellgatev1.Host) bool { return in != nil && !in.GetImported() }
 
-// shapeOfHost is the shape of a host by an earlier import.
+// shapeOfHost gives the shape of a host that an earlier import wrote.
 func shapeOfHost(in *cellgatev1.Host) *agentv1.FullState {
 	root := &agentv1.Provider{Uuid: in.GetHostUuid(), Name: in.GetNodename()}
 	for _, i := range in.GetInventories() {

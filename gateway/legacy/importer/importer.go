@@ -22,56 +22,56 @@ type Importer struct {
 	// stepping is held by a Step.
 	stepping sync.Mutex
 	reading  *reading
-	// reader made the snapshot before; its numbers of revisions are its own.
+	// reader made the previous snapshot. Revisions are only comparable within one reader.
 	reader *novadb.Reader
-	// again has the next pass be a full one.
+	// again makes the next pass a full one.
 	again atomic.Bool
-	// passes counts the passes that were finished; since is the At of the last one,
-	// nextFull when the next one is to be of all rows. first is the last pass whose new
-	// instances may have claims: the first one, one that Again began, one after a stale pass.
+	// passes counts the finished passes. since is the At of the last one, nextFull the time
+	// of the next full one. first is the last pass whose new instances may already have
+	// claims: the first pass, one that Again began, or one after a stale pass.
 	passes   uint64
 	first    uint64
 	since    time.Time
 	nextFull time.Time
 	steps    uint64
-	asked    bool // a Lister, for hosts of earlier imports
-	// cursor is the NodeID of the host that the last step ended with, for want of room.
+	asked    bool // a Lister was asked for hosts of earlier imports
+	// cursor is the NodeID of the last host that the step had room for; 0 if it had room for all.
 	cursor int64
-	// unclaimed are the instances without a claim that the last search found, searchedAt is
-	// its store time.
+	// unclaimed are the instances without a claim in the last search; searchedAt is its store
+	// time.
 	unclaimed  map[schedule.ID]*missing
 	searchedAt time.Time
 
-	// mu guards what follows, for moments.
+	// mu guards the fields below, and is only held briefly.
 	mu    sync.Mutex
 	known *known
 	hosts map[schedule.ID]*host
-	// version is the last state's; see data.
+	// version is that of the last state; see nextVersion.
 	version uint64
 	data    data
 }
 
-// host is what is known of one that the cell has, or is to have.
+// host is a host that the cell has, or is to have.
 type host struct {
-	// inputs are those of the state that the cell took last, of which sum is the digest;
-	// settled says that there is one.
+	// inputs and sum are the inputs and the digest of the last state that the cell took;
+	// settled is set if there is one.
 	inputs  inputs
 	sum     digest
 	settled bool
-	// agents: the cell left it to its agent. refused is why the cell did not take it.
+	// agents: the cell left the host to its agent. refused is why the cell did not take the host.
 	agents bool
-	// taken: its agent does not know its instances, and the cell took those that were sent.
+	// taken: the host's agent does not know its instances, and the cell took those that were sent.
 	taken   bool
 	refused string
 	// outdated: the cell has an import of newer data.
 	outdated bool
-	// conflicts: an instance has a claim elsewhere, or a claim or the cell's import is newer than the rows,
-	// so it is sent again at step again.
+	// conflicts counts sends in a row with a conflict: an instance has a claim elsewhere, or a claim or the cell's
+	// import is newer than the rows. The host is then sent again at step again.
 	conflicts uint
 	again     uint64
-	// letGo: it has no row, and no instance by what the cell took last.
+	// letGo: the host has no row, and had no instance in the state that the cell took last.
 	letGo bool
-	// missing is the steps in a row without a row for it, seen the last one with it.
+	// missing is the number of steps in a row without a row for the host, seen the last step with one.
 	missing int
 	seen    uint64
 	// shape is the state to send once the host has no row any more.
@@ -79,21 +79,21 @@ type host struct {
 	at    place
 }
 
-// inputs are what a state is made of. The same inputs make the same state.
+// inputs determine a state: equal inputs give equal states.
 type inputs struct {
 	revision uint64
 	at       place
 	disabled bool
 	reason   string
-	// nova is hashOf the row, with which an agent's host is sent again.
+	// nova is hashOf the row; an agent's host is sent again only if it changes.
 	nova uint64
-	// changes and counted are of its instances.
+	// changes and counted are of the host's instances.
 	changes uint64
 	counted int
 	gone    bool
-	// former: what is in use at its place may be held by another host.
+	// former: another host may hold the instances at its place.
 	former bool
-	// moved: it is gone, and another host has its place.
+	// moved: the host is gone, and another host has its place.
 	moved bool
 }
 
@@ -108,10 +108,10 @@ func New(c Config) (*Importer, error) {
 	}, nil
 }
 
-// Step reads the rows of instances that changed, and sends the hosts of x, and those
-// that have gone, whose state is not what the cell took last: at most Config.StepHosts.
-// Report.Waiting says how many are left. The report is of what was done, with an error
-// too; the next Step goes on from there.
+// Step reads the rows of instances that changed. It then sends the hosts of x, and those that
+// have gone, whose state is not the one that the cell took last: at most Config.StepHosts.
+// Report.Waiting is the number of hosts left. The report is valid with an error too; the next
+// Step goes on from there.
 func (m *Importer) Step(ctx context.Context, x *novadb.Snapshot, c Caller) (Report, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
@@ -140,7 +140,7 @@ func (m *Importer) Step(ctx context.Context, x *novadb.Snapshot, c Caller) (Repo
 	return r, errors.Join(asked, err)
 }
 
-// agentHosts counts the hosts of x that agents speak for, and those with newer imports.
+// agentHosts counts the hosts of x that are left to agents, and those with newer imports.
 func (m *Importer) agentHosts(x *novadb.Snapshot, r *Report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,8 +155,8 @@ func (m *Importer) agentHosts(x *novadb.Snapshot, r *Report) {
 	}
 }
 
-// takeBack has the next Step send the hosts that were left to agents: the gate keeps these from
-// speaking for them.
+// takeBack makes the next Step send the hosts that were left to agents: the gate no longer lets
+// agents report them.
 func (m *Importer) takeBack() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,11 +167,11 @@ func (m *Importer) takeBack() {
 	}
 }
 
-// Again has the next Step pass over all instances and send all hosts: another gateway
-// may have imported meanwhile.
+// Again makes the next Step read all instances and send all hosts, since another gateway may
+// have imported meanwhile.
 func (m *Importer) Again() { m.again.Store(true) }
 
-// rows are where the instances of a snapshot are read.
+// rows gives the source of a snapshot's instances. If the reader changed, all hosts are due again.
 func (m *Importer) rows(x *novadb.Snapshot) Rows {
 	if of := x.Reader(); of != m.reader {
 		m.reader = of

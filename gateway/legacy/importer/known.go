@@ -10,36 +10,36 @@ import (
 	"cellgate/schedule"
 )
 
-// place is where an instances row says that its instance is. Names are compared with
-// case, as they are between compute_nodes and services.
+// place is the host and node of a row of instances. Names are compared with case, as between
+// compute_nodes and services.
 type place struct{ host, node string }
 
-// instance is one that holds something of its place.
+// instance is an instance that holds something of its place.
 type instance struct {
 	uuid                schedule.ID
 	at                  place
 	vcpus, memoryMB, gb int32
-	// rootGB is what of gb is its root disk.
+	// rootGB is the part of gb that is its root disk.
 	rootGB        int32
 	project, user string
 	pass, first   uint64
 	firstAt       time.Time
-	// claiming: its compute still claimed for it (isClaiming), so that the next pass sets first anew.
+	// claiming: the last row was still claiming (isClaiming), so the next pass sets first anew.
 	claiming bool
 }
 
-// known are the instances by the rows that were read last.
+// known are the instances in the rows that were read last.
 type known struct {
 	most    int
 	by      map[schedule.ID]*instance
 	on      map[place]*occupants
 	bad     map[int64]*badRow
 	strings map[string]string
-	// deleted are those whose rows are.
+	// deleted are the instances whose rows are deleted.
 	deleted map[schedule.ID]*deletedRow
 }
 
-// occupants are the instances of a place. changes counts how often they were others.
+// occupants are the instances of a place. changes counts their changes.
 type occupants struct {
 	all     map[schedule.ID]*instance
 	changes uint64
@@ -58,8 +58,8 @@ func newKnown(most int) *known {
 	}
 }
 
-// held reads a row: the instance it makes, or why it cannot be one; neither when it
-// holds nothing.
+// held converts a row: it gives the instance, or the reason why the row cannot be imported;
+// both are nil if the row holds nothing.
 func held(row *novadb.Instance) (*instance, *LeftOut) {
 	if row.Deleted || row.Host == "" || row.VMState == "deleted" || row.VMState == "shelved_offloaded" {
 		return nil, nil
@@ -93,8 +93,8 @@ func held(row *novadb.Instance) (*instance, *LeftOut) {
 	}, nil
 }
 
-// note keeps a row that a pass has. quiet is since when a row must not have been
-// written for it to count at once; zero: it counts from the next pass.
+// note records a row of a pass. A row that was not written since quiet counts at once; if
+// quiet is zero, it counts from the next pass.
 func (k *known) note(row *novadb.Instance, pass uint64, at, quiet time.Time) error {
 	i, why := held(row)
 	id, err := schedule.ParseID(row.UUID)
@@ -142,13 +142,14 @@ func (k *known) put(i *instance, row *novadb.Instance, pass uint64, at, quiet ti
 	o.changes++
 }
 
-// isClaiming reports whether a row is as while nova-compute claims for an instance that it builds:
-// compute_nodes may not have the instance. If nobody wrote it for long, the compute has stopped.
+// isClaiming reports whether a row is in the state that nova-compute writes while it claims for an
+// instance that it builds: compute_nodes may not have the instance. If the row was not written for
+// settleFor, the compute has stopped.
 func isClaiming(row *novadb.Instance, at time.Time) bool {
 	return row.VMState == "building" && row.TaskState == "" && latest(row).After(at.Add(-settleFor))
 }
 
-// latest is when a row was written last, by whoever wrote it.
+// latest gives when a row was last written, by its writer's clock.
 func latest(row *novadb.Instance) time.Time {
 	if row.UpdatedAt.After(row.CreatedAt) {
 		return row.UpdatedAt
@@ -156,8 +157,8 @@ func latest(row *novadb.Instance) time.Time {
 	return row.CreatedAt
 }
 
-// drop forgets an instance. A place without any is kept while its host may have been
-// sent: see Importer.forget.
+// drop forgets an instance. A place is kept even without instances, since changes of its
+// occupants must not start again.
 func (k *known) drop(id schedule.ID) {
 	if i := k.by[id]; i != nil {
 		delete(k.by, id)
@@ -167,7 +168,7 @@ func (k *known) drop(id schedule.ID) {
 	}
 }
 
-// sweep forgets what a full pass did not have.
+// sweep forgets instances and rows that a full pass did not find.
 func (k *known) sweep(pass uint64) {
 	for id, i := range k.by {
 		if i.pass != pass {
@@ -179,7 +180,7 @@ func (k *known) sweep(pass uint64) {
 			delete(k.bad, id)
 		}
 	}
-	// Names that nobody has any more go with the old map.
+	// Names no longer in use go with the old map.
 	k.strings = make(map[string]string, len(k.strings))
 	for _, i := range k.by {
 		for _, s := range []string{i.project, i.user, i.at.host, i.at.node} {
@@ -188,7 +189,7 @@ func (k *known) sweep(pass uint64) {
 	}
 }
 
-// intern keeps one copy of names that many rows have.
+// intern keeps one copy of each name that many rows have.
 func (k *known) intern(s string) string {
 	if kept, ok := k.strings[s]; ok {
 		return kept
@@ -197,8 +198,8 @@ func (k *known) intern(s string) string {
 	return s
 }
 
-// counts reports whether an instance counts on its host in the pass that was made
-// last, with compute_nodes as read at a time.
+// counts reports whether an instance counts on its host in the pass that was made last, with
+// compute_nodes read at time at.
 func (i *instance) counts(pass uint64, at time.Time) bool {
 	return i.first == 0 || pass > i.first && at.After(i.firstAt)
 }

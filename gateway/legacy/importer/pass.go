@@ -7,22 +7,23 @@ import (
 	"cellgate/gateway/legacy/novadb"
 )
 
-// reading is a pass over the rows of instances that is under way; it goes on after an
+// reading is a pass over the rows of instances that is under way. It is resumed after an
 // error.
 type reading struct {
 	full bool
 	// first: it is the first pass, or one that Again began.
 	first bool
 	point novadb.InstancePoint
-	// at is the server's time when it began; zero until a page came.
+	// at is the server's time when the pass began; zero before the first page.
 	at   time.Time
 	rows int
-	// whole is the least of what its parts, each a transaction of its own, are whole to; part
-	// is that of the part under way. Zero: there is none yet.
+	// Each part of a pass is a transaction of its own. part is the time up to which the
+	// present part is complete, whole the least over the finished parts. Zero: there is none
+	// yet.
 	whole, part time.Time
 }
 
-// endPart notes that a part is over.
+// endPart records the end of a part.
 func (r *reading) endPart() {
 	if !r.part.IsZero() && (r.whole.IsZero() || r.part.Before(r.whole)) {
 		r.whole = r.part
@@ -30,9 +31,9 @@ func (r *reading) endPart() {
 	r.part = time.Time{}
 }
 
-// pass finishes a pass over instances: of all live ones at first and every
-// Config.FullEvery, else of those that were written since the pass before. Of a server that
-// is behind nothing is taken, which is a behindError, and the pass goes on with the next one.
+// pass finishes a pass over instances: over all live ones at first and every
+// Config.FullEvery, else over those written since the last pass. From a server that is behind
+// it takes nothing and gives a behindError; the next call resumes the pass.
 func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 	now := m.conf.Now()
 	m.mu.Lock()
@@ -78,7 +79,7 @@ func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 	m.reading = nil
 	r.endPart()
 	m.data.endPass(r.whole)
-	// Without a page there is no time: the next pass is as this one.
+	// Without a page there is no time, so the next pass reads from the same time.
 	if !r.at.IsZero() {
 		m.since = r.at
 	}
@@ -96,8 +97,8 @@ func (m *Importer) pass(ctx context.Context, rows Rows) (full bool, err error) {
 	return r.full, nil
 }
 
-// begin notes when a pass began, by the server's clock. Until the first pass, or one that Again
-// began, other importers may have read newer rows than the server has.
+// begin records when a pass began, by the server's clock. Before the first pass, or one that
+// Again began, other importers may have read rows as new as the server's clock.
 func (m *Importer) begin(r *reading, at time.Time) {
 	r.at = at
 	if r.first {

@@ -14,7 +14,7 @@ import (
 	"cellgate/schedule"
 )
 
-// work is a host that is to be sent.
+// work is a host to send.
 type work struct {
 	host   *host
 	state  *agentv1.FullState
@@ -22,10 +22,10 @@ type work struct {
 	sum    digest
 }
 
-// plan says what a step sends: first at most Config.StepHosts whose rows are others than
-// those that the cell took, after those of the step before; then at most againHosts others, so
-// that what a full pass sends again delays no change. Of hosts that are their agents' only those are first
-// whose aggregates or ratios changed.
+// plan gives the hosts that a step sends. First come at most Config.StepHosts whose rows are not those that the cell
+// took; it starts after the host where the last step ran out of room. Then come at most againHosts others, so that
+// the repetition after a full pass delays no change. An agent's host is among the first only if its aggregates or
+// ratios changed.
 func (m *Importer) plan(x *novadb.Snapshot, r *Report) []work {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,27 +54,28 @@ func (m *Importer) plan(x *novadb.Snapshot, r *Report) []work {
 	return append(p.all, p.again...)
 }
 
-// planning is one plan; mu is held.
+// planning is the state of one plan; mu is held.
 type planning struct {
 	*Importer
 	x        *novadb.Snapshot
 	r        *Report
 	services map[int64]*novadb.Service
-	// nodes is how many hosts have a service host's name; used are the places of their
+	// nodes counts the hosts with a service host's name; used are the places of their
 	// instances.
 	nodes map[string]int
 	used  map[place]bool
 	// former is formerOf.
 	former map[place]bool
-	// all have other inputs than the cell took last, again have the same.
+	// all are hosts with other inputs than the cell took last, again those with the same.
 	all, again []work
 	last       int64
 	version    uint64
 }
 
 // formerOf gives the places of hosts that are not among rows, and whose instances the cell
-// may not have let go. A compute node that comes back at one with another uuid has them
-// then: before that all that its row has in use is reserved there, whoever holds it.
+// may not have released. If a compute node with another uuid takes such a place, the
+// instances are its own only after the release. Until then all that its row has in use is
+// unaccounted for, whoever holds it.
 func (m *Importer) formerOf(rows map[schedule.ID]struct{}) map[place]bool {
 	at := map[place]bool{}
 	for id, h := range m.hosts {
@@ -142,8 +143,9 @@ func (p *planning) host(row *novadb.Host) {
 	}
 }
 
-// others reports whether a host has other rows than the cell took: it does not wait for those
-// that are sent again. Of an agent's host other aggregates or ratios alone count.
+// others reports whether a host has other rows than the cell took, so that it does not wait
+// behind hosts that are only sent again. For an agent's host only aggregates and ratios
+// count.
 func (p *planning) others(h *host, in inputs) bool {
 	if h.agents {
 		return h.inputs.nova != in.nova
@@ -151,7 +153,7 @@ func (p *planning) others(h *host, in inputs) bool {
 	return h.inputs != in
 }
 
-// room reports whether the step has room for a host, which else waits.
+// room reports whether the step has room for a host; otherwise the host waits.
 func (p *planning) room(h *host, in inputs) bool {
 	n, most := len(p.again), min(againHosts, p.conf.StepHosts)
 	if p.others(h, in) {
@@ -163,7 +165,7 @@ func (p *planning) room(h *host, in inputs) bool {
 	return n < most
 }
 
-// add plans to send a state, unless the cell has it.
+// add plans to send a state, unless the cell already has it.
 func (p *planning) add(h *host, state *agentv1.FullState, in inputs) bool {
 	sum, err := digestOf(state)
 	if err != nil {
@@ -188,9 +190,9 @@ func (p *planning) due(h *host, in inputs) bool {
 	return !h.settled || h.inputs != in || h.conflicts > 0 && p.steps >= h.again
 }
 
-// instancesOf gives the instances that count at a place; held says that there are others that
-// came with the pass m.first: they may have been sent before. Instances
-// without a node are on the only one of their host.
+// instancesOf gives the instances that count at a place. held reports that the place has
+// others, which came with the pass m.first and may have been sent by an earlier import. An
+// instance without a node is on its host's only node.
 func (p *planning) instancesOf(at place) (on []*instance, in inputs, held bool) {
 	for _, q := range p.placesOf(at) {
 		o := p.known.on[q]
@@ -210,7 +212,7 @@ func (p *planning) instancesOf(at place) (on []*instance, in inputs, held bool) 
 	return on, in, held
 }
 
-// placesOf are the places of instances that are on the host at a place.
+// placesOf gives the places whose instances are on the host at a place.
 func (p *planning) placesOf(at place) []place {
 	if p.nodes[at.host] == 1 && at.node != "" {
 		return []place{at, {host: at.host}}
@@ -218,14 +220,14 @@ func (p *planning) placesOf(at place) []place {
 	return []place{at}
 }
 
-// missingSteps is how many steps in a row a host has no row for it to be gone.
+// missingSteps is the number of steps in a row without a row after which a host is gone.
 const missingSteps = 2
 
-// gone plans to take a host out of the shard that has no row any more. It is disabled and
-// has no room; while instances are on it, by their rows, its claims are of something
-// that it has none of. Where another compute node has its host and node by now the instances
-// are that one's. Without them it has no inventories, and once no claim is left it
-// is no host (shard.Host.Gone). One of an agent is left to it.
+// gone plans to remove a host that has no row any more. The host is disabled and has no room.
+// While its rows still have instances on it, the host's claims stay, with inventories of
+// total 0. If another compute node now has its host and node, the instances belong to that
+// one. Without instances the host has no inventories, and without claims it is deleted
+// (shard.Host.Gone). An agent's host is left to the agent.
 func (p *planning) gone(h *host) {
 	if h.missing++; h.missing < missingSteps || h.shape == nil {
 		return
@@ -268,7 +270,7 @@ func (p *planning) whyGone(h *host) string {
 	return "it has no row in compute_nodes any more"
 }
 
-// leftOut tells of instances that cannot be imported.
+// leftOut reports instances that cannot be imported.
 func (p *planning) leftOut() {
 	for _, b := range p.known.bad {
 		p.r.leave(p.conf.MaxLeftOut, b.LeftOut)
@@ -285,12 +287,12 @@ func (p *planning) leftOut() {
 	}
 }
 
-// shapeOf keeps the part of a state that is sent for a host without a row.
+// shapeOf gives the part of a state that is sent for a host without a row.
 func shapeOf(s *agentv1.FullState) *agentv1.FullState {
 	return &agentv1.FullState{Cell: s.GetCell(), HostUuid: s.GetHostUuid(), ServiceHost: s.GetServiceHost(), Nodename: s.GetNodename(), Providers: s.GetProviders()}
 }
 
-// hashOf tells a row's aggregates and allocation ratios apart.
+// hashOf gives a hash of a row's aggregates and allocation ratios.
 func hashOf(row *novadb.Host) uint64 {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprintln(sum, row.View.CPURatio, row.View.RAMRatio, row.View.DiskRatio)

@@ -6,57 +6,59 @@ import "time"
 type Report struct {
 	// At is the time of the database's server when compute_nodes was read.
 	At time.Time `json:"at"`
-	// Full: all live instances were passed over; else those that were written since the
-	// pass before.
+	// Full: the pass read all live instances; otherwise it read those written since the last
+	// pass.
 	Full bool `json:"full"`
 	// Hosts of the snapshot, and instances that hold something of a host.
 	Hosts     int `json:"hosts"`
 	Instances int `json:"instances"`
-	// Of the hosts that were sent: Taken were written, Unchanged were there already,
-	// OwnedByAgents are an agent's, Refused were not taken, and LeftOut says why.
+	// Of the Sent hosts, Taken were written, Unchanged were in the cell already,
+	// OwnedByAgents belong to an agent, and Refused were not accepted; LeftOut has the
+	// reasons.
 	Sent          int `json:"sent"`
 	Taken         int `json:"taken"`
 	Unchanged     int `json:"unchanged"`
 	OwnedByAgents int `json:"owned_by_agents"`
 	Refused       int `json:"refused"`
-	// Outdated hosts of the snapshot are not taken: the cell has an import of newer data. Behind: the
-	// data are older by that than those of a step before, and nothing was done.
+	// Outdated hosts of the snapshot are not taken: the cell has an import of newer data. Behind is how much older
+	// the data are than those of an earlier step; if it is not 0, the step did nothing.
 	Outdated int           `json:"outdated"`
 	Behind   time.Duration `json:"behind"`
-	// AgentHosts are the hosts that were left to agents by now.
+	// AgentHosts counts the hosts that are left to agents now.
 	AgentHosts int `json:"agent_hosts"`
-	// Waiting hosts are to be sent by a later step. Held are those of them that have
-	// instances which count from the next pass.
+	// Waiting hosts are sent by a later step. Of these, Held have instances that count only
+	// from the next pass.
 	Waiting int `json:"waiting"`
 	Held    int `json:"held"`
-	// Missing hosts are held, or were refused for a reason that passes, and the cell has taken
-	// nothing of them yet.
+	// Missing hosts are held, or were refused for a transient reason, and the cell has taken
+	// no state of them yet.
 	Missing int `json:"missing"`
-	// Gone hosts have no row any more, or none that is a host; they are disabled in the
-	// shard, and keep the claims of instances whose rows are still there.
+	// Gone hosts have no row any more, or none that is a host. They are disabled in the
+	// shard, and keep the claims of instances whose rows still exist.
 	Gone int `json:"gone"`
-	// As the cell answered, over all hosts that were sent.
+	// From the cell's answers, over all hosts that were sent.
 	Adopted          int `json:"adopted"`
 	Confirmed        int `json:"confirmed"`
 	Released         int `json:"released"`
 	ClaimedElsewhere int `json:"claimed_elsewhere"`
-	// NewerClaimsSkipped are claims that are newer than the rows of instances that were read: newer rows decide.
+	// NewerClaimsSkipped counts claims that are newer than the rows of instances that were read; only newer rows may
+	// change them.
 	NewerClaimsSkipped int `json:"newer_claims_skipped"`
-	// Overcommitted are (host, class) used beyond capacity, of the hosts that were sent.
+	// Overcommitted counts the (host, class) pairs used beyond capacity, of the hosts that were sent.
 	Overcommitted int `json:"overcommitted"`
-	// Unclaimed is how many instances two searches have found without a claim, FirstUnclaimed
-	// some of them; of a Worker's steps.
+	// Unclaimed counts the instances that two searches in a row found without a claim;
+	// FirstUnclaimed has some of them. Only a Worker's steps set both.
 	Unclaimed      int      `json:"unclaimed"`
 	FirstUnclaimed []string `json:"first_unclaimed"`
-	// LeftOut are the first hosts and instances that cannot be imported; LeftOutBy
-	// counts all of them. Rows that are no hosts at all are in the snapshot's own list.
+	// LeftOut are the first hosts and instances that cannot be imported; LeftOutBy counts all
+	// of them. Rows that are no hosts at all are in the snapshot's own list.
 	LeftOut   []LeftOut      `json:"left_out"`
 	LeftOutBy map[Reason]int `json:"left_out_by"`
 }
 
 // LeftOut is a host or an instance that is not imported.
 type LeftOut struct {
-	// Instance, else a host.
+	// Instance: it is an instance; otherwise a host.
 	Instance bool   `json:"instance"`
 	UUID     string `json:"uuid"`
 	Host     string `json:"host"`
@@ -64,7 +66,7 @@ type LeftOut struct {
 	Detail   string `json:"detail"`
 }
 
-// Reason says why a host or an instance is not imported.
+// Reason is why a host or an instance is not imported.
 type Reason string
 
 // The reasons.
@@ -73,11 +75,11 @@ const (
 	NullAmount Reason = "null_amount"
 	// BadAmount: an amount of the instance is negative or beyond 2^31.
 	BadAmount Reason = "bad_amount"
-	// BadUUID: the uuid of the instance is none.
+	// BadUUID: the uuid of the instance is invalid.
 	BadUUID Reason = "bad_uuid"
-	// NoRow: no compute_nodes row that is a host has the instance's host and node.
+	// NoRow: no row of compute_nodes that is a host has the instance's host and node.
 	NoRow Reason = "no_compute_node"
-	// BadHost: the row of the host has what a report cannot say.
+	// BadHost: the row of the host has a value that a report cannot carry.
 	BadHost Reason = "bad_host"
 	// RefusedByCell: the cell did not take the host.
 	RefusedByCell Reason = "refused_by_cell"

@@ -14,8 +14,8 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// send sends work in batches, Config.Calls of them at once. After a call that fails no other
-// begins; what was not answered is sent by a later step.
+// send sends work in batches, Config.Calls at once. After a failed call no other begins; a
+// later step sends what was not answered.
 func (m *Importer) send(ctx context.Context, all []work, at *timestamppb.Timestamp, c Caller, r *Report) error {
 	calls, some := errgroup.WithContext(ctx)
 	calls.SetLimit(m.conf.Calls)
@@ -34,7 +34,7 @@ func (m *Importer) send(ctx context.Context, all []work, at *timestamppb.Timesta
 	return err
 }
 
-// batch is the first of all that fit into a call.
+// batch gives the first hosts of all that fit into one call.
 func (m *Importer) batch(all []work) []work {
 	n, size := 0, 0
 	for n < len(all) && n < m.conf.BatchHosts {
@@ -46,8 +46,8 @@ func (m *Importer) batch(all []work) []work {
 	return all[:n]
 }
 
-// call sends a batch. One that is refused as a whole goes host by host, so that one
-// host does not keep the others out.
+// call sends a batch. If the cell refuses the batch as a whole, call sends host by host, so
+// that one host does not keep the others out.
 func (m *Importer) call(ctx context.Context, batch []work, at *timestamppb.Timestamp, c Caller, r *Report) error {
 	in := &cellv1.ImportHostsRequest{InstancesAt: at}
 	for _, w := range batch {
@@ -83,7 +83,7 @@ func refusal(err error) *cellv1.ImportOutcome {
 	return &cellv1.ImportOutcome{Failure: &cellv1.Failure{Reason: string(fault.InvalidRequest), Message: problems(err)}}
 }
 
-// transient are the kinds of failures that pass without a change of the host.
+// transient reports whether a failure may pass without a change of the host.
 func transient(reason string) bool {
 	switch fault.Kind(reason) {
 	case fault.InvalidRequest, fault.NotFound, fault.AlreadyExists, fault.PermissionDenied:
@@ -92,10 +92,10 @@ func transient(reason string) bool {
 	return true
 }
 
-// most a host waits, in steps, before it is sent again because of a conflict.
+// mostConflictSteps bounds the steps that a host waits before it is sent again because of a conflict.
 const mostConflictSteps = 32
 
-// answered notes what the cell made of a host.
+// answered records the cell's outcome for a host.
 func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,25 +138,25 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 	case o.GetClaimedElsewhere() == 0 && o.GetNewerClaimsSkipped() == 0:
 		h.conflicts = 0
 	default:
-		// The claim elsewhere may be gone soon: the other host's state goes its own way. So may
-		// newer rows end a claim.
+		// The claim elsewhere may end soon, since the other host's state is sent independently.
+		// Newer rows may end a newer claim.
 		h.sendAgain(m.steps)
 	}
 }
 
-// sendAgain has the host sent again, each time after more steps.
+// sendAgain makes a later step send the host again; the wait grows each time.
 func (h *host) sendAgain(steps uint64) {
 	h.conflicts++
 	h.again = steps + stepsAfter(h.conflicts)
 }
 
-// stepsAfter is how many steps a host waits after that many conflicts until it is sent again.
+// stepsAfter gives the number of steps that a host waits after that many conflicts.
 func stepsAfter(times uint) uint64 {
 	return min(1<<min(times-1, 8), uint64(mostConflictSteps))
 }
 
-// newerThere reports whether a host was not taken because the cell has a newer import of it,
-// or takes one now. That is reported, but is no failure.
+// newerThere reports whether the cell did not take a host because it has a newer import of
+// it, or is taking one now. That is reported, but is no failure.
 func newerThere(f *cellv1.Failure) bool { return f.GetReason() == string(fault.StaleGeneration) }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -19,20 +19,20 @@ import (
 	"cellgate/schedule"
 )
 
-// The classes that the rows speak of.
+// The resource classes in the rows.
 const (
 	vcpu     = "VCPU"
 	memoryMB = "MEMORY_MB"
 	diskGB   = "DISK_GB"
 )
 
-// bootID is the one of all imports of a cell.
+// bootID gives the boot_id of all imports of a cell.
 func bootID(cell string) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("cellgate:import:"+cell)).String()
 }
 
-// stateOf makes the report of a host, without a version, or says why it cannot be one.
-// former: another host may hold its instances, so that all in use is unaccounted for.
+// stateOf makes the report of a host, without a version, or gives the reason why it cannot.
+// former: another host may hold its instances, so everything in use is unaccounted for.
 func (m *Importer) stateOf(h *novadb.Host, service *novadb.Service, on []*instance, former bool) (*agentv1.FullState, *LeftOut) {
 	s, bad := stateOf(m.conf.Cell, m.boot, h, service, on, former)
 	if bad != nil {
@@ -44,8 +44,8 @@ func (m *Importer) stateOf(h *novadb.Host, service *novadb.Service, on []*instan
 // unfit is why a host cannot be one of a cell's.
 type unfit struct{ column, problem string }
 
-// mostRatio is the greatest allocation ratio that a cell takes. A greater one counts as
-// it: neither is a limit.
+// mostRatio is the greatest allocation ratio that a cell accepts. A greater one counts as
+// mostRatio: neither limits anything.
 const mostRatio = 100_000
 
 func stateOf(cell, boot string, h *novadb.Host, service *novadb.Service, on []*instance, former bool) (*agentv1.FullState, *unfit) {
@@ -81,7 +81,7 @@ func stateOf(cell, boot string, h *novadb.Host, service *novadb.Service, on []*i
 			ResourceClass: c.class, Total: int32(c.total), AllocationRatio: c.ratio, Unaccounted: int32(max(0, min(c.used-c.held, math.MaxInt32))),
 		})
 	}
-	// What is measured weighs alone: Placement knows nothing of it.
+	// Filled only affects weighing: Placement does not know measured use.
 	filled := v.TotalDiskGB - floorGB(v.FreeDiskMB) - max(diskUsed, disk)
 	root.Inventories[2].Filled = int32(max(0, min(filled, math.MaxInt32)))
 	s := &agentv1.FullState{
@@ -106,9 +106,10 @@ func stateOf(cell, boot string, h *novadb.Host, service *novadb.Service, on []*i
 	return s, nil
 }
 
-// Importable says why a cell would not take a host, and which column of compute_nodes is
-// to blame, empty for none; the problem is empty for a host that it takes. It is for
-// novadb.Config: what other rows say of the host need not be there yet.
+// Importable gives the problem because of which a cell would not take a host, and the column
+// of compute_nodes that causes it; column may be empty. The problem is empty if a cell would
+// take the host. It is for novadb.Config: the host's service and aggregates need not be set
+// yet.
 func Importable(h *schedule.Host) (column, problem string) {
 	row := novadb.Host{Host: *h}
 	if row.ServiceHost == "" {
@@ -137,8 +138,8 @@ func Importable(h *schedule.Host) (column, problem string) {
 	return "", ""
 }
 
-// unfitField names the column that the first wrong field of a state comes from, when it is
-// one of compute_nodes.
+// unfitField gives the column of compute_nodes for the first wrong field of a state; it is
+// empty if the field has none.
 func unfitField(err error) *unfit {
 	var f *fault.Error
 	if errors.As(err, &f) && len(f.Fields) > 0 {
@@ -157,12 +158,12 @@ func unfitField(err error) *unfit {
 	return &unfit{"", problems(err)}
 }
 
-// floorGB rounds down, below zero too.
+// floorGB rounds down, also for negative numbers.
 func floorGB(mb int64) int64 { return int64(math.Floor(float64(mb) / 1024)) }
 
 func within(n int64) int32 { return int32(max(0, min(n, math.MaxInt32))) }
 
-// cut bounds a text by characters.
+// cut bounds a text to most characters.
 func cut(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
@@ -178,11 +179,11 @@ func aggregates(in []schedule.Aggregate) []*agentv1.Aggregate {
 	return out
 }
 
-// fitting orders instances by uuid, and gives what each holds of a disk of which the
-// host's row has so many GB in use: what its own row says, but together no more than
-// used. What is beyond it are root disks that the host does not have, of instances that
-// boot from a volume; which those are nobody says, so the first ones' are left out, and
-// ephemeral disks when that is not enough.
+// fitting sorts instances by uuid, and gives the disk that each holds, where the host's row
+// has used GB of disk in use. Each holds what its own row has, but together they hold at most
+// used. The excess consists of root disks of instances that boot from a volume. No row tells
+// which instances these are, so fitting reduces the root disks of the first ones, and
+// ephemeral disks if that is not enough.
 func fitting(on []*instance, used int64) []int32 {
 	slices.SortFunc(on, func(a, b *instance) int { return slices.Compare(a.uuid[:], b.uuid[:]) })
 	out, beyond := make([]int32, len(on)), -max(used, 0)
@@ -202,7 +203,7 @@ func fitting(on []*instance, used int64) []int32 {
 	return out
 }
 
-// instances are those of a host, by uuid, with what each holds of its disk.
+// instances gives a host's instances in the form of a report, each with the disk that it holds.
 func instances(provider string, on []*instance, disks []int32) []*agentv1.Instance {
 	out := make([]*agentv1.Instance, len(on))
 	for k, i := range on {
@@ -220,8 +221,8 @@ func instances(provider string, on []*instance, disks []int32) []*agentv1.Instan
 	return out
 }
 
-// valid checks a state as the cell will: one that is wrong would have a whole batch
-// refused.
+// valid checks a state as the cell will: the cell would refuse the whole batch of a wrong
+// one.
 func valid(s *agentv1.FullState) error {
 	s.Version = 1
 	err := rpc.Validate(s)
@@ -229,7 +230,7 @@ func valid(s *agentv1.FullState) error {
 	return err
 }
 
-// problems are the fields that are wrong, in one line.
+// problems gives the wrong fields in one line.
 func problems(err error) string {
 	var f *fault.Error
 	if !errors.As(err, &f) || len(f.Fields) == 0 {
@@ -242,7 +243,7 @@ func problems(err error) string {
 	return cut(strings.Join(all, "; "), 200)
 }
 
-// digest is of a state without its version.
+// digest is the hash of a state without its version.
 type digest [16]byte
 
 func digestOf(s *agentv1.FullState) (digest, error) {

@@ -15,48 +15,49 @@ import (
 	"cellgate/schedule"
 )
 
-// Finder says which instances have no claim in a shard.
+// Finder finds the instances that have no claim in a shard.
 type Finder interface {
 	FindUnclaimed(ctx context.Context, in *cellv1.FindUnclaimedRequest, opts ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error)
 }
 
 const (
-	// findAtOnce is how many instances a call asks for.
+	// findAtOnce bounds the instances of a call.
 	findAtOnce = 16_384
-	// findRate bounds the instances asked for in a second: larger searches are rarer.
+	// findRate bounds the instances per second that are searched for: larger searches are rarer.
 	findRate = 20_000
 )
 
 // Unclaimed is the result of searches for instances without a claim.
 type Unclaimed struct {
-	// Settled is a moment of store time: of those without a claim then, each has one by
-	// now or is no instance any more. An instance that is deleted, or built, has no claim
-	// for a while, and moves it on.
+	// Settled is a store time: each instance that had no claim then has one by now, or is no
+	// instance any more. An instance that is being built or deleted has no claim for a while,
+	// and Settled moves past it.
 	Settled time.Time
-	// Found are those of the last search, by host and uuid; Lasting counts those of them
-	// that the search before had found too.
+	// Found are the instances without a claim in the last search, by host and uuid; Lasting
+	// counts those that the previous search found too.
 	Found   []UnclaimedInstance
 	Lasting int
 }
 
-// UnclaimedInstance is one without a claim.
+// UnclaimedInstance is an instance without a claim.
 type UnclaimedInstance struct {
 	UUID string
-	// Host and HostUUID are the host that its row is of.
+	// Host and HostUUID are the host in the instance's row.
 	Host, HostUUID string
 	Lasting        bool
 }
 
-// missing is an instance without a claim, which the last searches found. before is the store
+// missing is an instance without a claim in the last searches in a row. before is the store
 // time of the search before them.
 type missing struct {
 	before   time.Time
 	searches int
 }
 
-// FindUnclaimed asks which of the instances that the last pass had, on hosts of x, have no
-// live claim. One whose row cannot be imported counts too, or whose node is none of its
-// host's: an agent may list it. Those of hosts that x does not have are nobody's to place on.
+// FindUnclaimed searches for instances without a live claim, among those that the last pass
+// found on hosts of x. Instances whose row cannot be imported, or whose node is not their
+// host's, are included, since an agent may list them. Instances on hosts that x does not have
+// are not: nothing is placed on such hosts.
 func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Finder) (Unclaimed, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
@@ -84,7 +85,7 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Find
 		}
 	}
 	if len(ids) == 0 {
-		// Without instances nothing was asked, and nothing says the store's time.
+		// Without instances there was no call, so the store's time is not known yet.
 		out, err := f.FindUnclaimed(ctx, &cellv1.FindUnclaimedRequest{})
 		if err != nil {
 			return Unclaimed{}, err
@@ -113,8 +114,8 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Find
 	return u, nil
 }
 
-// placed gives the host of each instance that is on one of x; a host of the same name where
-// none has its node.
+// placed gives the host in x of each instance. If no host has the instance's node, it gives a
+// host with the same name.
 func (m *Importer) placed(x *novadb.Snapshot) map[schedule.ID]*novadb.Host {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,7 +147,7 @@ func (m *Importer) placed(x *novadb.Snapshot) map[schedule.ID]*novadb.Host {
 	return all
 }
 
-// searchInterval is the time between two searches for so many instances.
+// searchInterval gives the time between two searches, by the number of instances.
 func searchInterval(instances int) time.Duration {
 	return time.Duration(instances) * time.Second / findRate
 }

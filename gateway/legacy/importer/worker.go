@@ -22,20 +22,20 @@ type Worker struct {
 
 	latest  atomic.Pointer[offer]
 	offered chan struct{}
-	// begun has an element when whole is set that was not.
+	// begun signals that whole was set after it was zero.
 	begun chan struct{}
-	// searchFrom is when to search for instances without a claim next; it is Run's.
+	// searchFrom is the earliest time of the next search for instances without a claim. Only Run uses it.
 	searchFrom time.Time
 
 	mu      sync.Mutex
 	stopped bool
-	// unclaimed is what the last search found, nil without one.
+	// unclaimed is the result of the last search; nil without one.
 	unclaimed *cellv1.UnclaimedInstances
-	// whole is when the newest snapshot was offered that is imported as a whole; zero for none.
+	// whole is when the newest fully imported snapshot was offered; zero for none.
 	whole time.Time
 }
 
-// offer is what Offer was given last, and when; x is nil while another gateway imports.
+// offer has the arguments and the time of the last Offer; x is nil while another gateway imports.
 type offer struct {
 	x      *novadb.Snapshot
 	native bool
@@ -53,9 +53,9 @@ func NewWorker(im *Importer, to Caller, onStep func(Report, error)) *Worker {
 	return &Worker{im: im, to: to, onStep: onStep, offered: make(chan struct{}, 1), begun: make(chan struct{}, 1)}
 }
 
-// Offer gives the snapshot to import; an earlier one that waits still is dropped. Nil:
-// another gateway imports, and nothing is sent until the next one, which is imported
-// as if nothing were known of what the cell has. native: agents speak for their hosts. It never blocks.
+// Offer sets the snapshot to import; an earlier one that still waits is dropped. Nil means that another gateway
+// imports: nothing is sent until the next snapshot, which is imported as if the cell's content were unknown. native:
+// agents report their hosts. It never blocks.
 func (w *Worker) Offer(x *novadb.Snapshot, native bool) {
 	w.mu.Lock()
 	if x == nil {
@@ -72,8 +72,8 @@ func (w *Worker) Offer(x *novadb.Snapshot, native bool) {
 	}
 }
 
-// Run imports what was offered last, until ctx ends. After a step that failed it waits
-// for the next offer.
+// Run imports the last offered snapshot, until ctx ends. After a failed step it waits for the
+// next offer.
 func (w *Worker) Run(ctx context.Context) error {
 	native := false
 	for {
@@ -114,11 +114,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// maxNamed is how many instances without a claim are named.
+// maxNamed bounds the instances without a claim that are named.
 const maxNamed = 16
 
-// findUnclaimed searches for instances without a claim when that is due. If it fails, the result
-// of the search before is dropped: it is out of date.
+// findUnclaimed searches for instances without a claim if a search is due. If it fails, the
+// previous result is dropped, since it is out of date.
 func (w *Worker) findUnclaimed(ctx context.Context, x *novadb.Snapshot, r *Report) error {
 	finder, ok := w.to.(Finder)
 	now := w.im.conf.Now()
@@ -144,7 +144,7 @@ func (w *Worker) findUnclaimed(ctx context.Context, x *novadb.Snapshot, r *Repor
 	return nil
 }
 
-// imported notes that a snapshot is in the shard as a whole, unless another gateway imports by now.
+// imported records that a snapshot is fully imported, unless another gateway imports by now.
 func (w *Worker) imported(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,16 +154,16 @@ func (w *Worker) imported(at time.Time) {
 	if w.whole.IsZero() {
 		select {
 		case w.begun <- struct{}{}:
-		default: // it is not taken yet
+		default: // a signal is already pending
 		}
 	}
 	w.whole = at
 }
 
-// Imported has an element once a snapshot is in the shard as a whole, after none was.
+// Imported signals that a snapshot is fully imported, after none was.
 func (w *Worker) Imported() <-chan struct{} { return w.begun }
 
-// Age is how long ago the newest snapshot was offered that is in the shard as a whole; false for none.
+// Age gives how long ago the newest fully imported snapshot was offered; false for none.
 func (w *Worker) Age() (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,9 +177,9 @@ func (w *Worker) report(u *cellv1.UnclaimedInstances, r *Report) {
 	}
 }
 
-// Unclaimed gives the instances without a claim that were found last, for a report to the
-// cell; nil while another gateway imports, and after a search that failed. Callers must not
-// change it.
+// Unclaimed gives the result of the last search for instances without a claim, for a report
+// to the cell. It is nil while another gateway imports, and after a failed search. Callers
+// must not change it.
 func (w *Worker) Unclaimed() *cellv1.UnclaimedInstances {
 	w.mu.Lock()
 	defer w.mu.Unlock()
