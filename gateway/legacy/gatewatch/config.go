@@ -14,26 +14,24 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// Config says that a cell is under upgrade from Nova's own tables.
+// Config configures the watch of a cell under upgrade from Nova's own tables.
 type Config struct {
 	// Refresh is how often the databases and the gate are read (2 s).
 	Refresh time.Duration
-	// ServiceDownTime is that of the reader (60 s).
+	// ServiceDownTime is Nova's service_down_time, as the reader has it (60 s).
 	ServiceDownTime time.Duration
-	// RequiredVersion is the least service version to leave LEGACY with.
+	// RequiredVersion is the lowest service version with which the gate may leave LEGACY.
 	RequiredVersion int
-	// Only: the cell has no scheduler but one in this process, so its gate is held at
-	// LEGACY.
+	// Only: the cell's only scheduler is in this process, so its gate is held at LEGACY.
 	Only bool
 }
 
-// Parts are the parts that read a cell's tables of Nova, and import them.
+// Parts read a cell's Nova tables, and import them.
 type Parts struct {
 	Config Config
-	// Open opens the cell's databases. It is called again until it succeeds.
+	// Open opens the cell's databases. It is called repeatedly until it succeeds.
 	Open func(context.Context) (Reader, error)
-	// Importer makes what writes the hosts of the tables into the cell; nil: this
-	// gateway never does.
+	// Importer makes the importer of the tables' hosts; nil: this gateway never imports.
 	Importer func(HostImporter) Importer
 }
 
@@ -44,7 +42,7 @@ type Reader interface {
 	Close() error
 }
 
-// HostImporter is the cell, as an importer calls it.
+// HostImporter has the calls of the cell that an importer needs.
 type HostImporter interface {
 	ImportHosts(context.Context, *cellv1.ImportHostsRequest, ...grpc.CallOption) (*cellv1.ImportHostsResponse, error)
 	ListHosts(context.Context, *cellv1.ListHostsRequest, ...grpc.CallOption) (*cellv1.ListHostsResponse, error)
@@ -54,21 +52,22 @@ type HostImporter interface {
 
 // Importer writes the hosts of a cell's legacy rows into its shard.
 type Importer interface {
-	// Run imports what Offer gave last, until ctx ends.
+	// Run imports the rows of the last Offer, until ctx ends.
 	Run(ctx context.Context) error
-	// Offer never blocks. Nil rows: another gateway imports. native: the gate is NATIVE.
+	// Offer sets the rows to import; nil means that another gateway imports. native: the gate is NATIVE. It never
+	// blocks.
 	Offer(x *novadb.Snapshot, native bool)
-	// Age is how long ago rows were read that have all been imported since; false for none. It
+	// Age gives how long ago the newest fully imported rows were read; false for none. It
 	// never blocks.
 	Age() (time.Duration, bool)
-	// Imported has an element once rows have all been imported after none were.
+	// Imported signals that rows are fully imported, after none were.
 	Imported() <-chan struct{}
-	// Unclaimed gives the instances of the rows that have no claim in the shard, for a report
-	// to the cell; nil while they are not known. It never blocks.
+	// Unclaimed gives the instances of the rows without a claim in the shard, for a report to
+	// the cell; nil while they are not known. It never blocks.
 	Unclaimed() *cellv1.UnclaimedInstances
 }
 
-// Check gives what is wrong with the configuration; nil for nothing.
+// Check gives the errors of the configuration; nil for none.
 func (c Config) Check() error {
 	switch {
 	case c.Refresh < 0 || c.ServiceDownTime < 0 || c.RequiredVersion < 0:
@@ -84,11 +83,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// rowsMaxAge is how long rows are gone by. It is so short that no service that
-// was up is taken for down because nobody read its heartbeats.
+// rowsMaxAge is how long rows may be used. It is so short that no service is taken as down
+// only because its heartbeats were not read.
 func (c Config) rowsMaxAge() time.Duration {
 	return min(max(15*time.Second, 3*c.Refresh), c.ServiceDownTime/2)
 }
 
-// Only reports whether the cell has no scheduler but one in this process; false for a nil gate.
+// Only reports whether the cell's only scheduler is in this process; false for a nil gate.
 func (w *Gate) Only() bool { return w != nil && w.cfg.Only }

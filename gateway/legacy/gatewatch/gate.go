@@ -19,9 +19,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Gate is what this gateway does for a cell under upgrade: it reads Nova's tables, tells the
-// cell what it sees there, and imports them when the cell says so. Requests do not pass
-// through it: the cell answers in every state of its gate.
+// Gate is this gateway's part for a cell under upgrade. It reads Nova's tables, reports their
+// services to the cell, and imports the tables when the cell asks for it. Requests do not
+// pass through it: the cell answers in every state of its gate.
 //
 // Run owns it. Its methods are safe for concurrent use.
 type Gate struct {
@@ -34,17 +34,16 @@ type Gate struct {
 	// known is the cell's last answer, nil before; unanswered is why there is no newer one.
 	known      atomic.Pointer[knownGate]
 	unanswered atomic.Pointer[string]
-	// rows are the newest that were read, nil before the first; unread why there are
-	// no newer ones.
+	// rows are the newest rows, nil before the first; unread is why there are no newer ones.
 	rows   atomic.Pointer[knownRows]
 	unread atomic.Pointer[string]
-	// hurry has an element when the rows are to be read at once.
+	// hurry signals that the rows should be read at once.
 	hurry chan struct{}
-	// asking is held while the cell is asked.
+	// asking is held during a call to the cell.
 	asking chan struct{}
 	// report is the next report to the cell. The holder of asking owns it.
 	report gateReport
-	// first is closed once the gate was asked for and the rows were, or soon.
+	// first is closed after the first read of the rows, at the latest after firstWithin.
 	first    chan struct{}
 	once     sync.Once
 	importer Importer
@@ -55,8 +54,8 @@ type knownGate struct {
 	at time.Time
 }
 
-// doubtfulBecause says why the rows do not tell how services are now: this gateway may have been paused
-// since it read them, or they are silent. "" when they do, and when there are none. It needs asking.
+// doubtfulBecause gives why the rows do not show the present state of services: this gateway may have been paused
+// since it read them, or they are silent. It is "" if they do, or if there are none. It needs asking.
 func (w *Gate) doubtfulBecause() string {
 	rows := w.rows.Load()
 	if rows == nil {
@@ -68,7 +67,7 @@ func (w *Gate) doubtfulBecause() string {
 	return w.noBeats()
 }
 
-// tooOld reports whether the rows were read too long ago to go by.
+// tooOld reports whether the rows were read too long ago to be used.
 func (w *Gate) tooOld() bool {
 	rows := w.rows.Load()
 	return rows != nil && rows.age(w.now()) > w.cfg.rowsMaxAge()
@@ -76,17 +75,17 @@ func (w *Gate) tooOld() bool {
 
 type knownRows struct {
 	*novadb.Snapshot
-	// at is when their reading began, by the gateway's clock.
+	// at is when the read of the rows began, by the gateway's clock.
 	at time.Time
 }
 
-// age is how long ago the rows were read. A machine that is suspended stops one of its clocks,
-// so that counts by which it is longer.
+// age gives how long ago the rows were read. A suspended machine stops its monotonic clock, so
+// the longer of the wall and monotonic times counts.
 func (k *knownRows) age(now time.Time) time.Duration {
 	return max(now.Sub(k.at), now.Round(0).Sub(k.at.Round(0)))
 }
 
-// New makes what watches a cell's gate. gateway names this incarnation of the gateway, name is what people call it.
+// New makes the Gate of a cell. gateway identifies this incarnation of the gateway, name is its name for people.
 func New(c *cellclient.Cell, parts Parts, gateway, name string, log *slog.Logger, now func() time.Time) *Gate {
 	out := &Gate{
 		cell: c, cfg: parts.Config.withDefaults(), parts: parts, log: log, now: now, tel: c.Telemetry.Gate(), hurry: make(chan struct{}, 1), asking: make(chan struct{}, 1), first: make(chan struct{}),
@@ -98,27 +97,27 @@ func New(c *cellclient.Cell, parts Parts, gateway, name string, log *slog.Logger
 	return out
 }
 
-// ImportHosts is HostImporter's.
+// ImportHosts implements HostImporter.
 func (w *Gate) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
 	return cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ImportHosts)
 }
 
-// ListHosts and ListClaims show an importer what the cell has.
+// ListHosts implements HostImporter.
 func (w *Gate) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest, _ ...grpc.CallOption) (*cellv1.ListHostsResponse, error) {
 	return cellclient.Call(ctx, w.cell, w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ListHosts)
 }
 
-// FindUnclaimed is HostImporter's.
+// FindUnclaimed implements HostImporter.
 func (w *Gate) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimedRequest, _ ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error) {
 	return cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.FindUnclaimed)
 }
 
-// ListClaims is described at ListHosts.
+// ListClaims implements HostImporter.
 func (w *Gate) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest, _ ...grpc.CallOption) (*cellv1.ListClaimsResponse, error) {
 	return cellclient.Call(ctx, w.cell, w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
 }
 
-// learn keeps the gate that the cell answered, unless it is from a replica that is behind others.
+// learn stores the gate in the cell's answer, unless the answer is from a replica that is behind others.
 func (w *Gate) learn(ctx context.Context, answered *cellgatev1.Gate) {
 	if answered == nil || answered.GetState() == cellgatev1.Gate_STATE_UNSPECIFIED {
 		// The cell never had a gate.
@@ -187,7 +186,7 @@ func (w *Gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 	}
 	resp, err := cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	if err == nil && resp.GetSendServices() && !look {
-		// It has taken all else of the report.
+		// The cell has taken the rest of the report.
 		req.Unchanged, req.Services = false, w.report.services
 		resp, err = cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ReportLegacy)
 	}
@@ -198,8 +197,8 @@ func (w *Gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 		return nil, err
 	}
 	if resp.GetGate() == nil && (req.GetLook() || req.GetUnreadable() != "") {
-		// Its first gate is made by a report of services: until then its own table may be
-		// empty.
+		// The first report of services creates the gate. Until then the cell's own table may
+		// be empty.
 		why := "it has no gate yet, and the legacy database has not been read"
 		w.unanswered.Store(&why)
 		return resp, nil
@@ -208,15 +207,15 @@ func (w *Gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse
 	return resp, nil
 }
 
-// answerable reports whether the newest rows are current: else their hosts would all be down, and
-// the cell full.
+// answerable reports whether the newest rows are current. Otherwise all their hosts would be
+// down, and the cell full.
 func (w *Gate) answerable() bool {
 	rows := w.rows.Load()
 	return rows != nil && !w.tooOld() && w.noBeats() == ""
 }
 
-// DisabledByNova reports whether the newest rows that were read say that Nova's
-// cell_mappings disables the cell, whatever its gate.
+// DisabledByNova reports whether Nova's cell_mappings disables the cell, by the newest rows,
+// whatever the state of its gate.
 func (w *Gate) DisabledByNova() bool {
 	if w == nil {
 		return false
@@ -225,7 +224,7 @@ func (w *Gate) DisabledByNova() bool {
 	return rows != nil && rows.CellDisabled
 }
 
-// NotKnown says that it is not known where the gate is, and why.
+// NotKnown is the text that the state of the gate is not known, and why.
 func (w *Gate) NotKnown() string {
 	text := "the cell has not reported its gate yet"
 	if why := w.unanswered.Load(); why != nil {
@@ -234,7 +233,7 @@ func (w *Gate) NotKnown() string {
 	return text
 }
 
-// LastKnown is the gate of the cell's last answer; nil before.
+// LastKnown gives the gate in the cell's last answer; nil before the first.
 func (w *Gate) LastKnown() *cellgatev1.Gate {
 	if known := w.known.Load(); known != nil {
 		return known.Gate
@@ -242,7 +241,7 @@ func (w *Gate) LastKnown() *cellgatev1.Gate {
 	return nil
 }
 
-// Troubles says what keeps this gateway from reading the legacy database, or from going by it.
+// Troubles gives the reasons why this gateway cannot read the legacy database, or cannot use it.
 func (w *Gate) Troubles() (out []string) {
 	if why := w.unread.Load(); why != nil {
 		out = append(out, "this gateway cannot read the legacy database: "+*why)
@@ -256,7 +255,7 @@ func (w *Gate) Troubles() (out []string) {
 	return out
 }
 
-// RowsAge is how long ago rows were read last; false before the first.
+// RowsAge gives how long ago rows were last read; false before the first read.
 func (w *Gate) RowsAge() (time.Duration, bool) {
 	rows := w.rows.Load()
 	if rows == nil {
@@ -265,11 +264,11 @@ func (w *Gate) RowsAge() (time.Duration, bool) {
 	return w.now().Sub(rows.at), true
 }
 
-// AwaitFirst waits until the gate was looked for.
+// AwaitFirst waits until the rows were read once, or firstWithin has passed.
 func (w *Gate) AwaitFirst() { <-w.first }
 
-// KnowsService reports whether Nova's rows may have a service of a host, so that what it says
-// counts.
+// KnowsService reports whether Nova's rows have a service of a host, or are not read yet. If
+// so, Nova's state of the service counts.
 func (w *Gate) KnowsService(uuid string) bool {
 	if w == nil {
 		return false
@@ -278,7 +277,7 @@ func (w *Gate) KnowsService(uuid string) bool {
 	return rows == nil || slices.ContainsFunc(rows.Hosts, func(h novadb.Host) bool { return h.UUID.String() == uuid && h.ServiceID != 0 })
 }
 
-// ReadNow has the tables read at once, since Nova says that something changed. It never blocks.
+// ReadNow starts a read of the tables at once, after a notification by Nova. It never blocks.
 func (w *Gate) ReadNow() {
 	select {
 	case w.hurry <- struct{}{}:
@@ -286,7 +285,7 @@ func (w *Gate) ReadNow() {
 	}
 }
 
-// TransportURL is that of the cell's own message bus by cell_mappings; "" while it is not known.
+// TransportURL gives the transport_url of the cell's own message bus from cell_mappings; "" while it is not known.
 func (w *Gate) TransportURL() string {
 	if rows := w.rows.Load(); rows != nil {
 		return rows.TransportURL

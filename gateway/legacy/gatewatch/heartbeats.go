@@ -18,9 +18,9 @@ func (k *watcher) logSilence(ctx context.Context, x *novadb.Snapshot) {
 	}
 }
 
-// noBeats says why the rows that were read last tell nothing of now, whenever they were read: no
-// service at all has a new heartbeat. Nothing is answered or imported from them, and no service is
-// reported. "" when one has.
+// noBeats gives why the rows do not show the present state, however recently they were read: no
+// service at all has a new heartbeat. Then nothing is imported from them, and no service is
+// reported. It is "" if a service has one.
 func (w *Gate) noBeats() string {
 	rows := w.rows.Load()
 	if rows == nil {

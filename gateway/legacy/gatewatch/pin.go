@@ -8,7 +8,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Pin pins the gate when nobody else asks the cell.
+// Pin pins the gate, once no other call to the cell is under way.
 func (w *Gate) Pin(ctx context.Context, req *cellgatev1.UpdateCellRequest, who string) (*cellgatev1.Gate, error) {
 	if err := w.enter(ctx); err != nil {
 		return nil, err
@@ -17,7 +17,7 @@ func (w *Gate) Pin(ctx context.Context, req *cellgatev1.UpdateCellRequest, who s
 	return w.pinLocked(ctx, req, who)
 }
 
-// pinLocked pins the gate and takes what the cell says then. It needs asking.
+// pinLocked pins the gate and stores the gate in the answer. It needs asking.
 func (w *Gate) pinLocked(ctx context.Context, req *cellgatev1.UpdateCellRequest, who string) (*cellgatev1.Gate, error) {
 	gate, err := PinAt(ctx, w.cell, req, who)
 	if err != nil {

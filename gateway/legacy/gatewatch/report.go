@@ -13,31 +13,31 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// gateReport is what a gateway tells a cell of its legacy database.
+// gateReport has what a gateway reports to a cell of its legacy database.
 type gateReport struct {
-	// gateway names this incarnation of the gateway, name is what people call it.
+	// gateway identifies this incarnation of the gateway, name is its name for people.
 	gateway, name string
-	// revision is of services, 0 before the first; sent: some replica was given it.
+	// revision is that of services, 0 before the first; sent: some replica has received it.
 	revision uint64
 	services []*cellv1.LegacyService
 	sent     bool
-	// telling: the report under way has the services, or their revision. doubted: the last
-	// one had not, since they are not of now.
+	// sending: the report under way has the services, or their revision. doubted: the last
+	// report had neither, since the rows were not current.
 	sending, doubted bool
-	// unreadable says why there are no services; leftOut counts rows that are no hosts.
+	// unreadable is why there are no services; leftOut counts rows that are no hosts.
 	unreadable string
 	leftOut    int32
 	// readTo is the newest time in the rows; zero for none.
 	readTo time.Time
 }
 
-// readable: the services were read, or the report says why not. Before either there is nothing
-// to report, and a request only asks for the gate.
+// readable reports whether the services were read, or there is a reason why not. Before that,
+// a request only asks for the gate.
 func (r *gateReport) readable() bool { return r.revision > 0 || r.unreadable != "" }
 
-// request makes the message of a report. doubt says why the services that were read are not
-// current, "" when they are. If there is a doubt, the report has no services, as if they could
-// not be read.
+// request makes the message of a report. doubt is why the services that were read are not
+// current; "" if they are. With a doubt, the report has no services, as if they could not be
+// read.
 func (r *gateReport) request(required int, importer, look bool, doubt string) *cellv1.ReportLegacyRequest {
 	req := &cellv1.ReportLegacyRequest{Gateway: r.gateway, GatewayName: r.name, Importer: importer, Look: look || !r.readable(), RequiredVersion: int32(required)}
 	if req.GetLook() {
@@ -59,18 +59,18 @@ func (r *gateReport) request(required int, importer, look bool, doubt string) *c
 	return req
 }
 
-// noteOutcome notes whether a report arrived: if not, the next one repeats its services.
+// noteOutcome records whether a report arrived: if not, the next one repeats its services.
 func (r *gateReport) noteOutcome(err error) {
 	r.sent = r.sent || err == nil && r.sending
 	r.sending = false
 }
 
-// heartbeatEvery is how old the times of heartbeats may get in a cell: they change
-// all the time, and say nothing that up does not.
+// heartbeatEvery is how old the times of heartbeats in a cell may get. They change all the
+// time, and add nothing to Up.
 const heartbeatEvery = time.Minute
 
-// update takes newer rows, and reports whether a report is due at once: what moves the cell's
-// gate has changed.
+// update stores newer rows. It reports whether a report is due at once, because something
+// that moves the gate has changed.
 func (r *gateReport) update(x *novadb.Snapshot, now time.Time, down time.Duration) bool {
 	services := servicesOf(x, now, down)
 	news := r.unreadable != "" || r.doubted || r.revision == 0 || !slices.EqualFunc(services, r.services, sameService)
@@ -88,7 +88,7 @@ func (r *gateReport) update(x *novadb.Snapshot, now time.Time, down time.Duratio
 	return news
 }
 
-// latest is the newest heartbeat.
+// latest gives the newest heartbeat.
 func latest(services []*cellv1.LegacyService) time.Time {
 	var at time.Time
 	for _, s := range services {
@@ -131,10 +131,10 @@ func servicesOf(x *novadb.Snapshot, now time.Time, down time.Duration) []*cellv1
 	return out
 }
 
-// maxReason is how many characters of a service's reason a report has.
+// maxReason bounds the characters of a service's reason in a report.
 const maxReason = 255
 
-// reasonText is a reason as a cell takes it: in one line, of so many characters.
+// reasonText gives a reason in the form that a cell accepts: one line of at most maxReason characters.
 func reasonText(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -148,7 +148,7 @@ func reasonText(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// noteUnread notes why the rows could not be read, and reports whether that is new.
+// noteUnread records why the rows could not be read. It reports whether they could be read before.
 func (r *gateReport) noteUnread(why string) bool {
 	news := r.unreadable == ""
 	r.unreadable = why

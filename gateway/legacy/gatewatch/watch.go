@@ -13,34 +13,35 @@ import (
 )
 
 const (
-	// fullEvery is about how often every row is read: a refresh cannot see all changes.
+	// fullEvery is about how often every row is read, since a refresh cannot see all changes.
 	fullEvery = 10 * time.Minute
-	// maxReadPause is the longest pause after reads that failed.
+	// maxReadPause bounds the pause after failed reads.
 	maxReadPause = 5 * time.Second
 	// firstWithin is how long a gateway that starts waits for a cell's first rows.
 	firstWithin = 5 * time.Second
-	// hurriedReads is how many reads tell of a change: an instance counts from the second that has it.
+	// hurriedReads is how many reads follow a notification: an instance counts from the second read that has it.
 	hurriedReads = 2
-	// leastRest is the shortest pause before a hurried read. A longer one is five times the last
-	// read, so that casts of many computes load the database by a sixth of the time at most.
+	// leastRest is the shortest pause before a hurried read. The pause is at least five times
+	// the duration of the last read, so that casts of many computes load the database for at
+	// most a sixth of the time.
 	leastRest = 50 * time.Millisecond
 )
 
-// watcher is what the watch of a gate keeps from round to round.
+// watcher is the state that the watch of a gate keeps from round to round.
 type watcher struct {
 	*Gate
 	reader Reader
-	// reads takes the outcome of the read under way; reading: there is one.
+	// reads receives the outcome of the read under way; reading: there is one.
 	reads   chan read
 	reading bool
-	// readFrom is when to read next at the earliest; fullFrom when to read every row.
+	// readFrom is the earliest time of the next read, fullFrom that of the next read of every row.
 	readFrom, fullFrom time.Time
 	failures           int
-	// hurried is how many reads follow at once, after a notification of Nova; readFor
-	// is how long the last one took.
+	// hurried is how many reads still follow without the usual pause, after a notification of
+	// Nova; readFor is how long the last one took.
 	hurried int
 	readFor time.Duration
-	// silent: the cell did not answer last.
+	// silent: the cell did not answer the last call.
 	silent      bool
 	importUntil time.Time
 }
@@ -53,10 +54,10 @@ type read struct {
 	began  time.Time
 }
 
-// Run asks the cell for its gate and reads its legacy database, every Refresh. The cell is
-// asked first and the rows are read then, so that a claim that it does not await any
-// more is in the rows. A read runs beside, one at a time: a database that hangs holds
-// up neither the gate nor anything else.
+// Run asks the cell for its gate and reads its legacy database, every Refresh. It asks the
+// cell before it reads the rows, so that a claim which the cell no longer awaits is in the
+// rows. Reads run in the background, one at a time: a database that hangs delays neither the
+// gate nor anything else.
 func (w *Gate) Run(ctx context.Context) {
 	k := &watcher{Gate: w, reads: make(chan read, 1)}
 	var parts sync.WaitGroup
@@ -78,7 +79,7 @@ func (w *Gate) Run(ctx context.Context) {
 			k.finishRead(ctx, <-k.reads)
 		}
 		if k.reader != nil {
-			// It read only; what closing says changes nothing.
+			// The reader only reads, so an error of Close does not matter.
 			_ = k.reader.Close()
 		}
 		parts.Wait()
@@ -117,19 +118,19 @@ func (w *Gate) Run(ctx context.Context) {
 	}
 }
 
-// isFirst says that the gate has been looked for.
+// isFirst closes first.
 func (w *Gate) isFirst() { w.once.Do(func() { close(w.first) }) }
 
-// rest is how long to wait before a hurried read; a database that fails is left alone for longer.
+// rest gives the pause before a hurried read; it is longer after failed reads.
 func (k *watcher) rest() time.Duration {
 	return max(leastRest, 5*k.readFor, k.readFrom.Sub(k.now()))
 }
 
-// jittered is a time about d long.
+// jittered gives a duration within a tenth of d.
 func jittered(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
 
-// round asks the cell, then starts to read the rows. Rows from before a pause are not reported:
-// the next report follows the next read.
+// round asks the cell, then starts to read the rows. Rows from before a pause of this process
+// are not reported: the next report follows the next read.
 func (k *watcher) round(ctx context.Context) {
 	began := k.now()
 	reads := !k.reading && !began.Before(k.readFrom)
@@ -146,7 +147,7 @@ func (k *watcher) round(ctx context.Context) {
 	}()
 }
 
-// sendReport reports to the cell, or only asks for its gate if look is set, and takes the answer.
+// sendReport reports to the cell, or only asks for its gate if look is set, and handles the answer.
 func (k *watcher) sendReport(ctx context.Context, look bool) {
 	if k.enter(ctx) != nil {
 		return
@@ -184,7 +185,7 @@ func (k *watcher) holdAtLegacy(ctx context.Context) {
 	if known := k.known.Load(); known != nil && known.GetPin() == cellgatev1.Gate_LEGACY {
 		return
 	}
-	// The cell cannot know yet that its tables are read.
+	// Force is needed: the cell does not know yet that its tables are being read.
 	_, err := k.pinLocked(ctx, &cellgatev1.UpdateCellRequest{
 		GatePin: cellgatev1.Gate_LEGACY, Reason: "legacy_only: the cell has no scheduler of its own", Force: true,
 	}, "gateway")
@@ -193,8 +194,8 @@ func (k *watcher) holdAtLegacy(ctx context.Context) {
 	}
 }
 
-// read reads the rows, all of them or what is new. A reader that is
-// not open yet is opened first.
+// read reads the rows: all of them if full is set, else the changed ones. It first opens a
+// reader if there is none.
 func (r *read) read(ctx context.Context, w *Gate, full bool) {
 	if r.reader == nil {
 		if r.reader, r.err = w.parts.Open(ctx); r.err != nil {
@@ -210,7 +211,7 @@ func (r *read) read(ctx context.Context, w *Gate, full bool) {
 	r.rows, r.err = r.reader.Refresh(ctx, since.Snapshot)
 }
 
-// finishRead takes the outcome of a read, and reports whether a report is due at once.
+// finishRead handles the outcome of a read. It reports whether a report is due at once.
 func (k *watcher) finishRead(ctx context.Context, got read) (reportDue bool) {
 	k.reader = got.reader
 	if ctx.Err() != nil {
@@ -255,13 +256,13 @@ func (k *watcher) finishRead(ctx context.Context, got read) (reportDue bool) {
 	return reportDue
 }
 
-// native reports whether the gate was NATIVE when the cell was asked last.
+// native reports whether the gate was NATIVE in the cell's last answer.
 func (w *Gate) native() bool {
 	known := w.known.Load()
 	return known != nil && known.GetState() == cellgatev1.Gate_NATIVE
 }
 
-// unreadBecause is the text of why rows could not be read, with its trouble.
+// unreadBecause gives the reason why rows could not be read, with its trouble.
 func unreadBecause(err error) string {
 	var e *fault.Error
 	if !errors.As(err, &e) {
