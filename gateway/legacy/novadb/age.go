@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// readAge finds out how new the data are that the server gives: its own clock says nothing
-// of that where it is a replica. Times that are ahead of it by service_down_time at most are of
-// now, as in Nova.
+// readAge finds how new the server's data are: if it is a replica, its own clock does not tell.
+// As in Nova, times that are ahead of the clock by at most service_down_time count as now.
 func (r *Reader) readAge(ctx context.Context, s *session, x *Snapshot) (err error) {
 	until := x.At.Add(x.down).UTC()
 	var last time.Time
@@ -23,8 +22,8 @@ func (r *Reader) readAge(ctx context.Context, s *session, x *Snapshot) (err erro
 	return err
 }
 
-// services gives the newest heartbeat of any live service, and the newest time in their rows, of times
-// that are not later than until; last is the newest heartbeat of all.
+// services gives the newest heartbeat of any live service, and the newest time in the rows of services, both not
+// later than until. last is the newest heartbeat without that bound.
 func (s *session) services(ctx context.Context, until time.Time) (heartbeat, written, last time.Time, err error) {
 	_, err = s.each(ctx, `SELECT max(CASE WHEN last_seen_up <= ? THEN last_seen_up END), max(CASE WHEN updated_at <= ? THEN updated_at END),
 		max(CASE WHEN created_at <= ? THEN created_at END), max(last_seen_up) FROM services WHERE deleted = 0`, []any{until, until, until}, func(rows *sql.Rows) error {
@@ -39,13 +38,13 @@ func (s *session) services(ctx context.Context, until time.Time) (heartbeat, wri
 	return heartbeat, written, last, err
 }
 
-// InstanceAge is how new rows of instances are, by what was read in their transaction: of an
-// address that leads to several servers each transaction may meet another one.
+// InstanceAge is how new rows of instances are, read in the same transaction: if an address
+// leads to several servers, each transaction may meet another one.
 type InstanceAge struct {
 	// Heartbeat is as a Snapshot's.
 	Heartbeat time.Time
-	// Witness is when the row that the reader was asked about was written last; zero: the
-	// server does not have it.
+	// Witness is when the row of InstancePoint.Witness was last written; zero: the server
+	// does not have the row.
 	Witness time.Time
 }
 
@@ -63,9 +62,9 @@ func (s *session) instanceAge(ctx context.Context, witness int64, at time.Time, 
 	return age, err
 }
 
-// Silent reports whether the rows tell nothing of now: nobody writes to the database, it is a replica that
-// is behind, or clocks differ. No heartbeat of any service is within down of At then. It says nothing of
-// which hosts are down, and nothing new of the others. One that never had a heartbeat is not silent.
+// Silent reports whether the rows do not show the present state: nobody writes to the database, it is a replica that
+// is behind, or clocks differ. Then no heartbeat of any service is within down of At. The rows do not tell which
+// hosts are down then. Rows without any heartbeat are not silent.
 func (x *Snapshot) Silent(down time.Duration) bool {
 	if x.Heartbeat.IsZero() {
 		return x.Ahead > 0
@@ -73,7 +72,7 @@ func (x *Snapshot) Silent(down time.Duration) bool {
 	return x.At.Sub(x.Heartbeat) > down
 }
 
-// WhySilent is why a snapshot is silent, as text; "" for one that is not.
+// WhySilent gives why a snapshot is silent; "" if it is not.
 func (x *Snapshot) WhySilent(down time.Duration) string {
 	switch {
 	case !x.Silent(down):
@@ -84,10 +83,10 @@ func (x *Snapshot) WhySilent(down time.Duration) string {
 	return "the newest heartbeat of any service is " + x.At.Sub(x.Heartbeat).Round(time.Second).String() + " old: it is a copy that is behind, nobody writes to it, or its server's clock is ahead"
 }
 
-// Up reports whether a service counts as up at a later time of the server: as in Nova, but until the rows
-// are Silent no later than half of down after the newest heartbeat of any service. Nova has down be two
-// and a half times what is between two heartbeats, so no service falls silent for being read from a copy
-// that stopped, or is behind.
+// Up reports whether a service counts as up at a later time of the server, as in Nova with one exception. Unless the
+// rows are Silent, that time is taken as at most half of down after the newest heartbeat of any service. Nova demands
+// that down is at least two and a half heartbeat intervals. So no service counts as down only because its rows come
+// from a copy that stopped or is behind.
 func (x *Snapshot) Up(s *Service, now time.Time, down time.Duration) bool {
 	if last := x.Heartbeat.Add(down / 2); !x.Heartbeat.IsZero() && !x.Silent(down) && last.Before(now) {
 		now = last
@@ -95,7 +94,7 @@ func (x *Snapshot) Up(s *Service, now time.Time, down time.Duration) bool {
 	return s.Up(now, down)
 }
 
-// Written gives the newest time of a row that is not later than at; zero when it has none.
+// Written gives the newest time of a row that is not later than at; zero if it has none.
 func (i *Instance) Written(at time.Time) time.Time {
 	var w time.Time
 	for _, t := range []time.Time{i.CreatedAt, i.UpdatedAt, i.DeletedAt} {

@@ -14,27 +14,27 @@ import (
 	"cellgate/schedule"
 )
 
-// apiData is what the API database has of a cell.
+// apiData is a cell's part of the API database.
 type apiData struct {
 	sameHost func(string) string
-	// mapped are the hosts mapped to the cell, elsewhere those mapped to another one, by
-	// what sameHost makes of them.
+	// mapped are the hosts mapped to the cell, elsewhere those mapped to another one, both
+	// normalized by sameHost.
 	mapped, elsewhere map[string]bool
 	// names are the hosts mapped to the cell, in Nova's spelling.
 	names []string
-	// asked: elsewhere was looked for all hosts that are not in mapped.
+	// asked: every host that is not in mapped was looked up in other cells.
 	asked bool
 	// aggregates by host, in Nova's spelling, in the order of their ids.
 	aggregates map[string][]schedule.Aggregate
-	// nameless are those of them without a uuid of their own, in the order of their ids.
+	// nameless are the aggregates among them without a uuid of their own, in the order of their ids.
 	nameless []NamelessAggregate
-	// digests are of the tables as they were when mapped and aggregates were read.
+	// digests are those of the tables when mapped and aggregates were read.
 	digests apiDigests
 }
 
-// readAPI reads what the API database has of the cell; hosts are those of the cell's
-// live compute nodes. Mappings and aggregates whose digests have not changed since before, nil for
-// none, are taken from before.
+// readAPI reads the cell's part of the API database. hosts are the hosts of the cell's live
+// compute nodes. Mappings and aggregates with the same digests as in before are taken from there;
+// before may be nil.
 func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string, before *apiData) error {
 	a := &apiData{sameHost: r.api.sameHost, mapped: map[string]bool{}, elsewhere: map[string]bool{}, aggregates: map[string][]schedule.Aggregate{}}
 	x.api = a
@@ -78,7 +78,7 @@ func (r *Reader) readMapped(ctx context.Context, s *session, x *Snapshot, cell i
 	return err
 }
 
-// findCell gives the id of the cell's row, and notes its uuid.
+// findCell gives the id of the cell's row, and stores its other columns in the snapshot.
 func (r *Reader) findCell(ctx context.Context, s *session, x *Snapshot) (id int64, err error) {
 	by, value := "uuid", r.conf.CellUUID
 	if value == "" {
@@ -109,11 +109,11 @@ func (r *Reader) findCell(ctx context.Context, s *session, x *Snapshot) (id int6
 	return id, err
 }
 
-// mostAsked is how many hosts that are not mapped to the cell are looked for in other
-// cells; more is a cell that was never discovered.
+// mostAsked bounds the hosts not mapped to the cell that are looked up in other cells; if
+// there are more, the cell was never discovered.
 const mostAsked = 1000
 
-// readElsewhere finds which hosts are mapped to other cells.
+// readElsewhere finds which of the hosts are mapped to other cells.
 func (a *apiData) readElsewhere(ctx context.Context, s *session, hosts []string) error {
 	var strange []string
 	for _, h := range hosts {
@@ -133,8 +133,8 @@ func (a *apiData) readElsewhere(ctx context.Context, s *session, hosts []string)
 	return err
 }
 
-// readAggregates reads the aggregates of the cell's hosts. Tables are not joined by host:
-// their collations may differ.
+// readAggregates reads the aggregates of the cell's hosts. It does not join tables by host,
+// since their collations may differ.
 func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) error {
 	members, most := map[int64][]string{}, 10*r.conf.MaxRows
 	n, err := inFew(ctx, s, "SELECT aggregate_id, host FROM aggregate_hosts WHERE host IN ("+listOfFew+")", x.api.names, func(rows *sql.Rows) error {
@@ -158,7 +158,7 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) er
 	}, func(rows *sql.Rows) (id int64, err error) {
 		var as, name sql.NullString
 		err = rows.Scan(&id, &as, &name)
-		// All aggregates count, so that what stands for one is the same for every cell.
+		// All aggregates are added, so that a substitute uuid is the same for every cell.
 		uuid, why := uuids.add(as)
 		if len(members[id]) > 0 {
 			if why != "" {
@@ -193,10 +193,10 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) er
 	return nil
 }
 
-// taken are the uuids of aggregates.
+// taken has the uuids of aggregates.
 type taken map[schedule.ID]struct{}
 
-// add gives a uuid in canonical form, or why it is not an aggregate's own.
+// add gives a uuid in canonical form, or the reason why it cannot be an aggregate's own.
 func (t taken) add(text sql.NullString) (uuid, why string) {
 	if text.String == "" {
 		return "", "is NULL"
@@ -218,11 +218,11 @@ type NamelessAggregate struct {
 	Name string
 	// Why completes "its uuid …".
 	Why string
-	// UUID stands for it meanwhile: the same in all cells, whoever reads it.
+	// UUID is a substitute for its uuid, the same in all cells and for every reader.
 	UUID string
 }
 
-// aggregateUUID is of an aggregate without a uuid, by its id in the API database.
+// aggregateUUID gives the substitute uuid of an aggregate, by its id in the API database.
 func aggregateUUID(id int64) string {
 	return guuid.NewSHA1(guuid.NameSpaceURL, fmt.Appendf(nil, "cellgate:aggregate:%d", id)).String()
 }

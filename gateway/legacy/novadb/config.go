@@ -14,70 +14,70 @@ import (
 
 // Database says where one of Nova's databases is.
 type Database struct {
-	// URL is mysql://user@host:3306/nova or postgres://user@host:5432/nova. The forms
-	// with a driver that nova.conf has (mysql+pymysql, postgresql+psycopg2) are taken too. A mysql
-	// URL has no parameter but unix_socket, the path of a socket in the host's place, and
-	// charset, which is ignored; a postgres URL has those of libpq. A password in it is refused.
+	// URL is mysql://user@host:3306/nova or postgres://user@host:5432/nova. The forms with a
+	// driver in nova.conf (mysql+pymysql, postgresql+psycopg2) are accepted too. A mysql URL has
+	// at most two parameters: unix_socket, the path of a socket that replaces the host, and
+	// charset, which is ignored. A postgres URL has those of libpq. A password in the URL is
+	// refused.
 	URL string
-	// PasswordFile is read for each new connection; its end of line does not count.
-	// Empty: no password, on PostgreSQL what libpq would find.
+	// PasswordFile is read for each new connection, without its end of line. Empty: no
+	// password; on PostgreSQL, what libpq finds.
 	PasswordFile string
-	// TLS, when set, is used for every connection; there is no going back to plain
-	// text. Nil: plain text on MySQL, on PostgreSQL as the URL's sslmode says.
+	// TLS, if set, is used for every connection, without a fallback to plain text. Nil: plain
+	// text on MySQL; on PostgreSQL, by the URL's sslmode.
 	TLS *tls.Config
 }
 
-// Ratios are Nova's options for rows without a ratio (NULL or 0.0):
-// X_allocation_ratio if it is not 0, else initial_X_allocation_ratio, else 4.0,
-// 1.0 and 1.0. Nova's own defaults differ between releases (16.0, 1.5 and 1.0 up to
-// Zed): set what the deployment has.
+// Ratios are Nova's options for rows without a ratio (NULL or 0.0). A row gets
+// X_allocation_ratio if that is not 0, else initial_X_allocation_ratio, else 4.0, 1.0 and
+// 1.0. Nova's own defaults differ between releases (16.0, 1.5 and 1.0 up to Zed), so set
+// those of the deployment.
 type Ratios struct {
 	CPU, RAM, Disk                      float64
 	InitialCPU, InitialRAM, InitialDisk float64
 }
 
-// Config says what a Reader reads. Zero fields get the defaults named.
+// Config configures a Reader. Zero fields get the defaults named.
 type Config struct {
-	// Cell is the cell's name, in messages; without CellUUID it is also the name that
-	// cell_mappings has.
+	// Cell is the cell's name in messages. Without CellUUID it must also be its name in
+	// cell_mappings.
 	Cell string
-	// CellUUID is that of cell_mappings. It may be empty when there is an API
+	// CellUUID is the cell's uuid in cell_mappings. It may be empty if there is an API
 	// database.
 	CellUUID string
-	// Database is the cell's.
+	// Database is the cell's database.
 	Database Database
-	// API is the API database. Without a URL hosts have no aggregates, and which cell
-	// they are mapped to is not looked at.
+	// API is the API database. Without a URL, hosts have no aggregates, and their mapping to
+	// cells is not checked.
 	API Database
 
 	Ratios Ratios
 	// ServiceDownTime is [DEFAULT]service_down_time: 60 s.
 	ServiceDownTime time.Duration
-	// Importable, when set, says why a cell would not take the host of a row, and which
-	// column is to blame, empty for none; the problem is empty for a host that it takes.
-	// importer.Importable is one. It is asked when a row changed, of a host without its
-	// service's state and its aggregates.
+	// Importable, if set, gives the problem because of which a cell would not take the host
+	// of a row, and the column that causes it, which may be empty. The problem is empty if a
+	// cell would take the host. importer.Importable is one. It is called when a row changed,
+	// before the host has its service's state and its aggregates.
 	Importable func(*schedule.Host) (column, problem string)
-	// KeepUnreadable keeps rows that Nova fails a request for, or takes for empty, as
-	// hosts whose Facts say so: for comparing with Nova.
+	// KeepUnreadable keeps rows that Nova fails a request for, or takes as empty, as hosts
+	// whose Facts say so, for comparisons with Nova.
 	KeepUnreadable bool
 
 	// MaxRows bounds the live rows of a table (of aggregate_hosts ten times as many):
-	// 100,000. A table with more is an error, not a part of it.
+	// 100,000. A table with more is an error.
 	MaxRows int
 	// PageSize bounds the rows of a query: 1,000.
 	PageSize int
-	// MaxLeftOut bounds Snapshot.LeftOut: 100. The counts are whole.
+	// MaxLeftOut bounds Snapshot.LeftOut: 100. The counts are complete.
 	MaxLeftOut int
-	// Connections bounds those to each database: 2.
+	// Connections bounds the connections to each database: 2.
 	Connections int
-	// QueryTimeout bounds a query, a connection attempt, and on the server a statement:
-	// 5 s.
+	// QueryTimeout bounds a query, a connection attempt, and a statement on the server: 5 s.
 	QueryTimeout time.Duration
 	// LoadTimeout bounds Load and Refresh: 60 s.
 	LoadTimeout time.Duration
-	// Overlap is how long after a write that bears the same second another one may be
-	// committed: 5 s. See the package comment.
+	// Overlap is how long after a write another write with the same second may be committed:
+	// 5 s. See the package comment.
 	Overlap time.Duration
 }
 
@@ -132,8 +132,8 @@ func (c *Config) check() error {
 // unixSocket is the parameter of a mysql URL with the path of a socket.
 const unixSocket = "unix_socket"
 
-// check says what is wrong with the URL; the text never has a part of it that may
-// be a password.
+// check gives the error of the URL; the text never has a part of the URL that may be a
+// password.
 func (d *Database) check() string {
 	u, err := url.Parse(d.URL)
 	if err != nil {

@@ -25,11 +25,11 @@ type database struct {
 	// role is "cell" or "api".
 	role string
 	conf Config
-	// known are columns that older releases of Nova lack and this database has.
+	// known are columns that older releases of Nova lack, and that this database has.
 	known sync.Map
 }
 
-// open makes the pool. It connects to nothing yet.
+// open makes the pool. It does not connect yet.
 func open(role string, d Database, c Config) (*database, error) {
 	db := &database{cell: c.Cell, role: role, conf: c, dialect: postgresDialect}
 	connect := postgresConnector
@@ -47,8 +47,8 @@ func open(role string, d Database, c Config) (*database, error) {
 	return db, nil
 }
 
-// OpenPool makes a pool of read-only connections to a database, for queries of the caller's own, each of which may take
-// as long as most. The URL may have a password. It connects to nothing yet.
+// OpenPool makes a pool of read-only connections to a database, for the caller's own queries, each of which may take
+// as long as most. The URL may have a password. It does not connect yet.
 func OpenPool(d Database, most time.Duration) (*sql.DB, error) {
 	db, err := open("", d, Config{QueryTimeout: most, LoadTimeout: most}.withDefaults())
 	if err != nil {
@@ -57,13 +57,13 @@ func OpenPool(d Database, most time.Duration) (*sql.DB, error) {
 	return db.DB, nil
 }
 
-// sessions makes connections that have run the statements that set up a session.
+// sessions makes connections on which the statements that set up a session have run.
 type sessions struct {
 	driver.Connector
 	statements []string
 }
 
-// Connect is driver.Connector's.
+// Connect implements driver.Connector.
 func (s *sessions) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := s.Connector.Connect(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *sessions) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	for _, statement := range s.statements {
 		if _, err := c.(driver.ExecerContext).ExecContext(ctx, statement, nil); err != nil {
-			_ = c.Close() // the error that counts is the other one
+			_ = c.Close() // the first error counts
 			return nil, err
 		}
 	}
@@ -93,7 +93,7 @@ func mysqlConnector(d Database, c Config) (driver.Connector, error) {
 	}
 	m.ParseTime = true // in UTC, which is the default
 	m.TLS = d.TLS
-	// A connection whose server is silent ends even where no context watches.
+	// These timeouts end a connection to a silent server even if no context does.
 	m.Timeout, m.ReadTimeout, m.WriteTimeout = c.QueryTimeout, 2*c.QueryTimeout, 2*c.QueryTimeout
 	m.Logger = quiet{}
 	m.Passwd, _ = u.User.Password()
@@ -109,7 +109,7 @@ func mysqlConnector(d Database, c Config) (driver.Connector, error) {
 	return mysql.NewConnector(m)
 }
 
-// quiet drops the driver's own lines: what they say is in the error as well.
+// quiet drops the driver's own log lines, since the errors say the same.
 type quiet struct{}
 
 func (quiet) Print(...any) {}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// dialect is what differs between the servers.
+// dialect is the kind of a server.
 type dialect int
 
 const (
@@ -21,8 +21,8 @@ func (d dialect) String() string {
 	return "PostgreSQL"
 }
 
-// sql makes a statement of a text with ? for arguments, "name" for columns that are
-// reserved in SQL, and HOST(column) for an address without its mask.
+// sql makes a statement from a text with ? for arguments, "name" for columns with reserved
+// names, and HOST(column) for an address without its mask.
 func (d dialect) sql(text string) string {
 	if d == mysqlDialect {
 		return strings.ReplaceAll(strings.ReplaceAll(text, `"`, "`"), "HOST(host_ip)", "host_ip")
@@ -46,7 +46,7 @@ func (d dialect) begin() string {
 	return "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 }
 
-// now is the server's time, in UTC, as the tables have it but with a fraction.
+// now is the query for the server's time, in UTC, as in the tables but with a fraction.
 func (d dialect) now() string {
 	if d == mysqlDialect {
 		return "SELECT UTC_TIMESTAMP(6)"
@@ -54,7 +54,7 @@ func (d dialect) now() string {
 	return "SELECT clock_timestamp() AT TIME ZONE 'UTC'"
 }
 
-// schema is where tables are looked for.
+// schema is the SQL expression for the schema in which tables are looked up.
 func (d dialect) schema() string {
 	if d == mysqlDialect {
 		return "DATABASE()"
@@ -62,9 +62,9 @@ func (d dialect) schema() string {
 	return "current_schema()"
 }
 
-// session are the statements that set up each new connection: it is read-only, the server
-// ends statements that take too long, and none waits longer for an ALTER TABLE. One comment is
-// read by MariaDB alone, one by MySQL alone, since they name the same bound differently.
+// session gives the statements that set up each new connection. They make it read-only, let
+// the server end long statements, and bound the wait for an ALTER TABLE. Only MariaDB reads
+// the one comment and only MySQL the other, since they name the same bound differently.
 func (d dialect) session(o Config) []string {
 	ms := max(1, o.QueryTimeout.Milliseconds())
 	seconds := max(1, (ms+999)/1000)
@@ -82,12 +82,12 @@ func (d dialect) session(o Config) []string {
 	}
 }
 
-// prepares: the driver sends a query with arguments in two trips unless it is
-// prepared once. pgx keeps prepared statements itself.
+// prepares reports whether queries with arguments should be prepared once: otherwise MySQL's
+// driver needs two round trips for each. pgx keeps prepared statements itself.
 func (d dialect) prepares() bool { return d == mysqlDialect }
 
-// sameHost gives what two names have in common that the server's comparison takes for
-// equal: MySQL's collation knows no case, and no blanks at the end.
+// sameHost normalizes a name so that names are equal if the server takes them as equal:
+// MySQL's collation ignores case, and blanks at the end.
 func (d dialect) sameHost(name string) string {
 	if d == mysqlDialect {
 		return strings.ToLower(strings.TrimRight(name, " "))
@@ -95,8 +95,8 @@ func (d dialect) sameHost(name string) string {
 	return name
 }
 
-// ratio is the value of a ratio's column as Nova reads it. On MySQL the columns are
-// FLOAT, of which a client that asks for text, as Nova's does, gets six digits.
+// ratio gives the value of a ratio's column as Nova reads it. On MySQL the columns are FLOAT,
+// and a client that asks for text, as Nova's does, gets six digits.
 func (d dialect) ratio(v float64) float64 {
 	if d != mysqlDialect {
 		return v

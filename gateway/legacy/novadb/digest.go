@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// apiDigests are digests of what the API database has of a cell, made by its server: as
-// long as they are the same, so are the rows. They stand for every column that is read,
-// and no time is compared. Two changes that cancel out in all sums go unseen until the
-// next Load: for rows at random one in 2^60 or so.
+// apiDigests are digests of a cell's part of the API database, made by its server: if they
+// are equal, so are the rows. They cover every column that is read, without comparing times.
+// Two changes that cancel out in all sums are not seen until the next Load; for random rows
+// the chance is about one in 2^60.
 type apiDigests struct {
 	// cell is the id of its row in cell_mappings.
 	cell int64
-	// mappings are of the cell; aggregates are the three tables of all aggregates.
+	// mappings is of the cell's host mappings; aggregates is of the three tables of all aggregates.
 	mappings, aggregates string
 }
 
-// digested is a table of which a digest is made: every row counts by its columns, once as
-// it is and once by its id, so that values that change places are seen.
+// digested is a table with a digest. Every row adds the hash of its columns, once plain and
+// once multiplied by its id, so that an exchange of values between rows is seen.
 type digested struct{ table, columns, where string }
 
 func (t digested) sql(d dialect) string {
@@ -33,7 +33,7 @@ var apiTables = []digested{
 	{"aggregate_metadata", `id, aggregate_id, CHAR_LENGTH("key"), "key", value`, ""},
 }
 
-// digestAPI asks for the digests of a cell.
+// digestAPI reads the digests of a cell.
 func (r *Reader) digestAPI(ctx context.Context, s *session, cell int64) (apiDigests, error) {
 	out := apiDigests{cell: cell}
 	var parts []string
@@ -60,7 +60,7 @@ func (r *Reader) digestAPI(ctx context.Context, s *session, cell int64) (apiDige
 	return out, err
 }
 
-// hash is an integer of 32 bits of a row's columns.
+// hash is the SQL expression of a 32-bit integer of a row's columns.
 func (d dialect) hash(columns string) string {
 	if d == mysqlDialect {
 		return "CRC32(CONCAT_WS('|', " + columns + "))"

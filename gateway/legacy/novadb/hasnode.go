@@ -7,14 +7,14 @@ import (
 	"cellgate/internal/fault"
 )
 
-// HasNode reports whether the cell's database has a live compute node of a uuid. It has a connection of its own, which it
-// closes: for what is asked seldom.
+// HasNode reports whether the cell's database has a live compute node with a uuid. It opens a connection of its own
+// and closes it, since calls are rare.
 func (o *Opener) HasNode(ctx context.Context, uuid string) (found bool, err error) {
 	d, err := open("cell", o.conf.Database, o.conf.withDefaults())
 	if err != nil {
 		return false, fault.Invalid("database.url", "%v", err)
 	}
-	defer func() { _ = d.Close() }() // it read only
+	defer func() { _ = d.Close() }() // nothing was written
 	s, err := d.openSession(ctx)
 	if err != nil {
 		return false, err

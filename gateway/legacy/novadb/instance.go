@@ -7,67 +7,66 @@ import (
 	"time"
 )
 
-// Instance is a row of instances. Times are those of whoever wrote them, in UTC;
-// zero is NULL.
+// Instance is a row of instances. Times are by the clocks of their writers, in UTC; zero is
+// NULL.
 type Instance struct {
 	ID         int64
 	UUID       string
-	Host, Node string // empty for one that is on no host
+	Host, Node string // empty for an instance on no host
 	// The amounts of its flavor. Incomplete: one of them is NULL, and 0 here.
 	VCPUs, MemoryMB, RootGB, EphemeralGB int64
 	Incomplete                           bool
-	// FromVolume: its root disk is a volume, so that no host has it. Nova writes an empty
-	// image_ref then; one whose root volume was made of an image may name that all the same.
+	// FromVolume: its root disk is a volume, so it uses no disk of a host. Nova then writes
+	// an empty image_ref; but if the volume was made from an image, the row may name that
+	// image.
 	FromVolume    bool
 	Project, User string
 	// VMState and TaskState are vm_state and task_state; empty for NULL.
 	VMState, TaskState string
-	// Deleted: the row is soft-deleted, or hidden: the copy that a resize to another cell
-	// leaves in this one until it is confirmed or reverted.
+	// Deleted: the row is soft-deleted or hidden. A hidden row is the copy that a resize to
+	// another cell leaves in this one until it is confirmed or reverted.
 	Deleted bool
-	// Gone: Deleted, and not for being hidden: the instance is no more.
+	// Gone: the row is soft-deleted, not only hidden: the instance no longer exists.
 	Gone                            bool
 	CreatedAt, UpdatedAt, DeletedAt time.Time
 }
 
-// InstancePoint says where a pass over instances begins.
+// InstancePoint is where a pass over instances begins.
 type InstancePoint struct {
-	// Since is the At of an earlier pass: rows written since, deleted ones too. The
-	// zero time: all live rows.
+	// Since is the At of an earlier pass: the pass reads rows written since then, also
+	// deleted ones. Zero: it reads all live rows.
 	Since time.Time
-	// After is the Last of a page: the pass goes on behind it.
+	// After is the Last of a page, after which the pass resumes.
 	After int64
-	// Witness is the id of a row that InstancePage.Age is to have; 0 for none.
+	// Witness is the id of the row whose time InstancePage.Age must have; 0 for none.
 	Witness int64
 }
 
 // InstancePage is some rows, by id.
 type InstancePage struct {
 	Instances []Instance
-	// At is the server's time when this pass, or the part of it that went on from a
-	// point, began.
+	// At is the server's time when this pass, or the resumed part of it, began.
 	At time.Time
-	// Last is the greatest id that has been looked at.
+	// Last is the greatest id up to which rows were read.
 	Last int64
-	// Age is the same for all pages of a part.
+	// Age is the same for all pages of one part.
 	Age InstanceAge
 }
 
-// instanceOverlap is how much further back than Since a pass reads: a writer's clock
-// may be behind, a commit late. So rows come again; they are whole each time.
+// instanceOverlap is how much further back than Since a pass reads, since a writer's clock
+// may be behind, and a commit late. So rows may be read again; each is complete.
 const instanceOverlap = 2 * time.Minute
 
-// instanceWindow is how many ids a query covers: most rows of a pass over changes
-// are skipped by the server, and a query has a deadline.
+// instanceWindow is how many ids a query covers. The server skips most rows in a pass over
+// changes, and a query has a deadline.
 const instanceWindow = 50_000
 
-// Instances passes over instances, at most PageSize rows a page, each page a query of
-// its own, all of them in one transaction: they are of one server and moment. There is a
-// page even where there are no rows. It ends after the first error. There is no index by which the server finds
-// changed rows, deleted ones above all: a pass makes it read the table. What it
-// misses is a row that was deleted from the table, and a write that left no time or
-// one more than two minutes wrong: whoever needs to know compares with a pass over
-// all live rows now and then.
+// Instances reads instances in pages of at most PageSize rows. Each page is a query, and all are in one transaction,
+// so they are of one server and moment. There is at least one page, even without rows. It ends after the first error.
+//
+// No index finds changed or deleted rows, so a pass makes the server read the table. A pass over changes misses a row
+// that was deleted from the table, a write without a time, and one whose time is more than two minutes wrong. A
+// caller that needs those should make a pass over all live rows now and then.
 func (r *Reader) Instances(ctx context.Context, from InstancePoint) iter.Seq2[*InstancePage, error] {
 	return func(yield func(*InstancePage, error) bool) {
 		ended := false
@@ -102,7 +101,7 @@ func (r *Reader) Instances(ctx context.Context, from InstancePoint) iter.Seq2[*I
 	}
 }
 
-// instanceColumns are what scanInstance reads, in its order.
+// instanceColumns gives the columns that scanInstance reads, in its order.
 func (s *session) instanceColumns(ctx context.Context) (string, error) {
 	hidden, err := s.column(ctx, "instances", "hidden", "false") // not before Train
 	return `id, uuid, host, node, vcpus, memory_mb, root_gb, ephemeral_gb, project_id, user_id,

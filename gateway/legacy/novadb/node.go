@@ -11,7 +11,7 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// nodeRow is a live row of compute_nodes. Rows with the same data are ==.
+// nodeRow is a live row of compute_nodes. Rows with equal data are ==.
 type nodeRow struct {
 	id                 int64
 	uuid               sql.NullString
@@ -39,7 +39,7 @@ type nodeRow struct {
 	stamp              stamp
 }
 
-// nodeColumns are what scan reads, in its order.
+// nodeColumns are the columns that scan reads, in its order.
 const nodeColumns = `id, uuid, service_id, host, hypervisor_hostname, vcpus, vcpus_used, memory_mb, free_ram_mb,
 	local_gb, local_gb_used, free_disk_gb, disk_available_least, cpu_allocation_ratio, ram_allocation_ratio, disk_allocation_ratio,
 	hypervisor_type, hypervisor_version, HOST(host_ip), cpu_info, supported_instances, metrics, numa_topology, stats, pci_stats,
@@ -52,10 +52,10 @@ func (n *nodeRow) scan(r *sql.Rows) error {
 		&n.stamp.created, &n.stamp.updated)
 }
 
-// stamp are the times that most writes of a row leave.
+// stamp has the times that most writes of a row change.
 type stamp struct{ created, updated nullTime }
 
-// changed is the time of the last write that left one.
+// changed gives the time of the last write that set one.
 func (s stamp) changed() time.Time {
 	if s.updated.Valid {
 		return s.updated.Time.UTC()
@@ -68,8 +68,8 @@ func (s stamp) equal(o stamp) bool {
 		s.created.Time.Equal(o.created.Time) && s.updated.Time.Equal(o.updated.Time)
 }
 
-// maxText is how many bytes of text a row may have. Nova's own are a few thousand;
-// PostgreSQL and two of MySQL's columns have no bound that helps.
+// maxText bounds the bytes of text in a row. Nova's rows have a few thousand; PostgreSQL and
+// two of MySQL's columns have no useful bound.
 const maxText = 1 << 20
 
 func (n *nodeRow) texts() int {
@@ -77,18 +77,18 @@ func (n *nodeRow) texts() int {
 		len(n.numaTopology.String) + len(n.stats.String) + len(n.pciStats.String)
 }
 
-// node is a row and what it became. It never changes; snapshots share it.
+// node is a row and the host made from it. It never changes; snapshots share it.
 type node struct {
 	row nodeRow
-	// host lacks what other rows say: its cell, the service's state, aggregates.
+	// host lacks the parts from other rows: its cell, the service's state, aggregates.
 	host schedule.Host
-	// why the row is no host; nil when it is one.
+	// why is the reason why the row is no host; nil if it is one.
 	why *LeftOut
-	// revision is the snapshot's in which the row was last found to be another.
+	// revision is that of the snapshot in which the row was last found to have changed.
 	revision uint64
 }
 
-// options are how rows become hosts.
+// options gives the options with which rows become hosts.
 func (c *Config) options() nova.RowOptions {
 	return nova.RowOptions{
 		ServiceDownTime:     c.ServiceDownTime,
@@ -98,8 +98,8 @@ func (c *Config) options() nova.RowOptions {
 	}
 }
 
-// factsOf gives the facts of what a row was before, nil for nothing, when it has the same texts
-// and they were whole: most writes change numbers alone.
+// factsOf gives the facts of the row's earlier state if its texts are unchanged and were
+// readable; nil otherwise. Most writes only change numbers.
 func (n *nodeRow) factsOf(old *tracked) *schedule.Facts {
 	if old == nil || old.why != nil {
 		return nil
@@ -112,8 +112,7 @@ func (n *nodeRow) factsOf(old *tracked) *schedule.Facts {
 	return old.host.Facts
 }
 
-// convert makes a node of a row that was another before. Its host has what the row alone says:
-// see join.
+// convert makes a node from a changed row. Its host only has the row's own data: see join.
 func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 	n := &node{row: row, revision: revision}
 	if n.why = r.unusable(&n.row); n.why != nil {
@@ -147,7 +146,7 @@ func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 	return n
 }
 
-// unusable says why a row cannot be a host in any mode.
+// unusable gives the reason why a row cannot be a host in any mode.
 func (r *Reader) unusable(n *nodeRow) *LeftOut {
 	_, err := schedule.ParseID(n.uuid.String)
 	switch {
@@ -175,7 +174,7 @@ func (r *Reader) unusable(n *nodeRow) *LeftOut {
 	return nil
 }
 
-// unreadable says what Nova would fail on.
+// unreadable gives the reason why Nova would fail on the row.
 func (n *nodeRow) unreadable(f *schedule.Facts) *LeftOut {
 	for _, c := range []struct {
 		column string
@@ -206,7 +205,7 @@ func (n *nodeRow) leave(why Reason, column, format string, args ...any) *LeftOut
 	}
 }
 
-// cut keeps details, which may quote a row, short.
+// cut shortens details, which may quote a row.
 func cut(s string) string {
 	const most = 200
 	if len(s) <= most {
@@ -215,7 +214,7 @@ func cut(s string) string {
 	return s[:most] + " …"
 }
 
-// dropTexts lets go of texts that nobody will read.
+// dropTexts frees texts that are not read any more.
 func (n *nodeRow) dropTexts() {
 	n.hypervisorType, n.cpuInfo = "", ""
 	n.supportedInstances, n.metrics, n.numaTopology = sql.NullString{}, sql.NullString{}, sql.NullString{}

@@ -9,17 +9,16 @@ import (
 // tracked is a node as a snapshot has it.
 type tracked struct {
 	*node
-	// stamp was first seen at first, and the row last read at read, both in the
-	// server's time. Until read is Overlap after first another write may bear the same
-	// stamp.
+	// The stamp was first seen at first, and the row last read at read, both in the server's
+	// time. If read is less than Overlap after first, another write may have the same stamp.
 	first, read time.Time
 }
 
-// clockSlack is how far behind the server's a writer's clock may be, for a row that is
-// seen for the first time to count as written long ago.
+// clockSlack is how far a writer's clock may be behind the server's, if a row that is seen
+// for the first time is to count as written long ago.
 const clockSlack = time.Minute
 
-// track notes a row that was read at a time.
+// track records that a row was read at a time.
 func (r *Reader) track(n *node, at time.Time, before *tracked) tracked {
 	t := tracked{node: n, first: at, read: at}
 	switch {
@@ -33,7 +32,7 @@ func (r *Reader) track(n *node, at time.Time, before *tracked) tracked {
 
 func (r *Reader) settled(t *tracked) bool { return t.read.Sub(t.first) >= r.conf.Overlap }
 
-// allNodes reads every live row. Rows that are as before keep what they became.
+// allNodes reads every live row. Unchanged rows keep their nodes.
 func (r *Reader) allNodes(ctx context.Context, s *session, x *Snapshot, before []tracked) error {
 	x.nodes = make([]tracked, 0, len(before))
 	k := 0
@@ -59,7 +58,7 @@ func (r *Reader) allNodes(ctx context.Context, s *session, x *Snapshot, before [
 	return err
 }
 
-// renew converts a row, unless it is what it was.
+// renew converts a row, unless it is unchanged.
 func (r *Reader) renew(row nodeRow, x *Snapshot, old *tracked) *node {
 	if old != nil && old.row == row {
 		return old.node
@@ -67,11 +66,11 @@ func (r *Reader) renew(row nodeRow, x *Snapshot, old *tracked) *node {
 	return r.convert(row, x.revision, old)
 }
 
-// stampPage is how many stamps a query gives: they are small.
+// stampPage is how many stamps a query reads, since they are small.
 const stampPage = 10_000
 
-// changedNodes reads the stamps of all live rows, and those rows whose stamp is not
-// known or that may have been written again under it.
+// changedNodes reads the stamps of all live rows, and then the rows whose stamp is not known,
+// or under whose stamp there may have been another write.
 func (r *Reader) changedNodes(ctx context.Context, s *session, x *Snapshot, before []tracked) error {
 	var ids []int64
 	k := 0

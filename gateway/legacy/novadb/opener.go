@@ -13,5 +13,5 @@ func NewOpener(c Config) (*Opener, error) {
 	return &Opener{conf: c}, nil
 }
 
-// Open is described at Open. Whoever calls it closes the Reader.
+// Open is as the function Open. The caller closes the Reader.
 func (o *Opener) Open(ctx context.Context) (*Reader, error) { return Open(ctx, o.conf) }

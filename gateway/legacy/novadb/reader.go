@@ -10,19 +10,19 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// Reader reads one cell. Its methods may be called at once.
+// Reader reads one cell. Safe for concurrent use.
 type Reader struct {
 	conf    Config
 	options nova.RowOptions
 	cell    *database
 	api     *database // nil for none
-	// revisions numbers what was read.
+	// revisions numbers the snapshots.
 	revisions atomic.Uint64
 }
 
-// Open makes a reader and asks the databases for their time, within ctx and the
-// query timeout. A configuration that is wrong is INVALID_REQUEST, with its fields;
-// a database that does not answer is CELL_UNAVAILABLE.
+// Open makes a reader and asks the databases for their time, within ctx and the query
+// timeout. A wrong configuration is INVALID_REQUEST, with its fields; a database that does
+// not answer is CELL_UNAVAILABLE.
 func Open(ctx context.Context, c Config) (*Reader, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Open(ctx context.Context, c Config) (*Reader, error) {
 			continue
 		}
 		if err := d.transaction(ctx, func(*session, time.Time) error { return nil }); err != nil {
-			_ = r.Close() // the error that counts is the other one
+			_ = r.Close() // the first error counts
 			return nil, err
 		}
 	}
@@ -65,10 +65,10 @@ func (r *Reader) Load(ctx context.Context) (*Snapshot, error) {
 	return r.read(ctx, nil, true)
 }
 
-// Refresh gives what the databases have now, reading compute nodes that since does
-// not know. It reads everything when since is nil or another reader's, when most
-// rows are others, and when the server's time went back. See the package comment
-// for what it cannot see.
+// Refresh gives the present content of the databases, and reads only compute nodes that since
+// does not know. It reads everything if since is nil or another reader's, if most rows have
+// changed, or if the server's time went back. The package comment says which changes it
+// cannot see.
 func (r *Reader) Refresh(ctx context.Context, since *Snapshot) (*Snapshot, error) {
 	if since == nil || since.of != r {
 		since = nil

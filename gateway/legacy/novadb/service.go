@@ -10,8 +10,8 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// Service is a live nova-compute row of services. Times are those of whoever wrote
-// them, in UTC; zero is NULL.
+// Service is a live nova-compute row of services. Times are by the clocks of their writers,
+// in UTC; zero is NULL.
 type Service struct {
 	ID   int64
 	UUID string
@@ -26,8 +26,8 @@ type Service struct {
 	UpdatedAt      time.Time
 }
 
-// ChangedAt is when the row was written last, by whoever wrote it: of two replicas of a
-// database the one with the later time has the newer row.
+// ChangedAt gives when the row was last written, by its writer's clock. Of two replicas of a
+// database, the one with the later time has the newer row.
 func (s *Service) ChangedAt() time.Time {
 	at := s.UpdatedAt
 	for _, t := range []time.Time{s.LastSeenUp, s.CreatedAt} {
@@ -38,8 +38,8 @@ func (s *Service) ChangedAt() time.Time {
 	return at
 }
 
-// Up reports whether the service counts as up at a time of the server, as in Nova:
-// its heartbeat, else its creation, is no further from it than down.
+// Up reports whether the service counts as up at a time of the server, as in Nova: its
+// heartbeat, else its creation, is within down of that time.
 func (s *Service) Up(now time.Time, down time.Duration) bool {
 	n := nova.Service{ForcedDown: s.ForcedDown}
 	if !s.LastSeenUp.IsZero() {
@@ -51,7 +51,7 @@ func (s *Service) Up(now time.Time, down time.Duration) bool {
 	return n.Up(now, down)
 }
 
-// Name is the host, and of a row without one what the row is found by.
+// Name gives the host, or a text with the row's id if it has no host.
 func (s *Service) Name() string {
 	if s.Host != "" {
 		return s.Host
@@ -87,11 +87,11 @@ func (r *Reader) readServices(ctx context.Context, s *session, x *Snapshot) erro
 	return err
 }
 
-// truth is a boolean column as Nova reads it: MySQL's are numbers, of which each but 0 is
-// true. NULL is false.
+// truth is a boolean column as Nova reads it. In MySQL it is a number, and every number
+// except 0 is true. NULL is false.
 type truth bool
 
-// Scan is sql.Scanner's.
+// Scan implements sql.Scanner.
 func (t *truth) Scan(v any) error {
 	var n sql.NullInt64
 	if b, ok := v.(bool); ok {
@@ -105,10 +105,10 @@ func (t *truth) Scan(v any) error {
 	return nil
 }
 
-// nullTime is a time that may be NULL. PostgreSQL's infinite ones are none either.
+// nullTime is a time that may be NULL. PostgreSQL's infinite times count as NULL too.
 type nullTime struct{ sql.NullTime }
 
-// Scan is sql.Scanner's.
+// Scan implements sql.Scanner.
 func (t *nullTime) Scan(v any) error {
 	if text, ok := v.(string); ok && strings.HasSuffix(text, "infinity") {
 		v = nil

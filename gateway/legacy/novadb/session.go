@@ -19,7 +19,7 @@ type session struct {
 	broken   bool
 }
 
-// openSession takes a connection of the pool.
+// openSession takes a connection from the pool.
 func (d *database) openSession(ctx context.Context) (*session, error) {
 	ctx, cancel := d.soon(ctx)
 	defer cancel()
@@ -30,13 +30,13 @@ func (d *database) openSession(ctx context.Context) (*session, error) {
 	return &session{database: d, conn: c, prepared: map[string]*sql.Stmt{}}, nil
 }
 
-// soon bounds one step.
+// soon bounds one step by QueryTimeout.
 func (d *database) soon(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, d.conf.QueryTimeout)
 }
 
-// transaction runs do in a transaction that sees one moment; at is the server's
-// time just before it.
+// transaction runs do in a transaction that sees one moment; at is the server's time just
+// before it.
 func (d *database) transaction(ctx context.Context, do func(s *session, at time.Time) error) error {
 	s, at, err := d.alive(ctx)
 	if err != nil {
@@ -50,8 +50,8 @@ func (d *database) transaction(ctx context.Context, do func(s *session, at time.
 	return do(s, at)
 }
 
-// alive takes a connection that answers, and the server's time. The pool's may be stale
-// since the server's restart: alive closes those and takes the next one.
+// alive takes a connection that answers, and reads the server's time. The pool's connections
+// may be stale after a restart of the server: alive closes those and takes the next one.
 func (d *database) alive(ctx context.Context) (*session, time.Time, error) {
 	for stale := 0; ; stale++ {
 		s, err := d.openSession(ctx)
@@ -69,15 +69,15 @@ func (d *database) alive(ctx context.Context) (*session, time.Time, error) {
 	}
 }
 
-// close gives the connection back, or ends it when it cannot be used again.
+// close returns the connection to the pool, or ends it if it cannot be used again.
 func (s *session) close(ctx context.Context) {
 	if !s.broken {
 		for _, p := range s.prepared {
-			_ = p.Close() // it lives no longer than the connection
+			_ = p.Close() // the server drops it with the connection
 		}
 	}
 	if s.begun && !s.broken {
-		_ = s.exec(ctx, "ROLLBACK") // broken then, and nothing was written
+		_ = s.exec(ctx, "ROLLBACK") // an error marks the session broken; nothing was written
 	}
 	if s.broken {
 		_ = s.conn.Raw(func(any) error { return driver.ErrBadConn }) // ends it
@@ -85,7 +85,7 @@ func (s *session) close(ctx context.Context) {
 	_ = s.conn.Close() // gives it back
 }
 
-// failed notes that the connection is of no use, and makes the error.
+// failed marks the connection as broken if err is not nil, and makes the error.
 func (s *session) failed(ctx context.Context, err error) error {
 	if err != nil {
 		s.broken = true
@@ -100,13 +100,13 @@ func (s *session) exec(ctx context.Context, statement string) error {
 	return s.failed(ctx, err)
 }
 
-// time is the server's.
+// time gives the server's time.
 func (s *session) time(ctx context.Context) (at time.Time, err error) {
 	_, err = s.each(ctx, s.now(), nil, func(r *sql.Rows) error { return r.Scan(&at) })
 	return at.UTC(), err
 }
 
-// each runs a query under its deadline and hands every row to scan.
+// each runs a query within QueryTimeout, and calls scan for every row.
 func (s *session) each(ctx context.Context, text string, args []any, scan func(*sql.Rows) error) (n int, err error) {
 	ctx, cancel := s.soon(ctx)
 	defer cancel()
@@ -139,9 +139,9 @@ func (s *session) query(ctx context.Context, text string, args []any) (*sql.Rows
 	return p.QueryContext(ctx, args...)
 }
 
-// column gives a column of a table by its name, or what stands for it in a query of a
-// database that lacks it, as those of older releases of Nova do. One that it has is not
-// looked for again.
+// column gives a column of a table by its name, or the expression instead if the database
+// lacks it, as databases of older releases of Nova do. A column that exists is not looked up
+// again.
 func (s *session) column(ctx context.Context, table, column, instead string) (string, error) {
 	of := table + "." + column
 	if _, known := s.known.Load(of); known {
@@ -157,14 +157,14 @@ func (s *session) column(ctx context.Context, table, column, instead string) (st
 	return column, nil
 }
 
-// list is a query that gives the rows of a table by id, a page at a time. Its text
-// ends in "… AND id > ? ORDER BY id LIMIT ?", in whatever way the table is named.
+// list is a query for the rows of a table by id, a page at a time. Its text ends in "… AND id
+// > ? ORDER BY id LIMIT ?".
 type list struct {
 	table string
 	text  string
 	args  []any
 	page  int
-	// max is how many rows are not too many.
+	// max bounds the rows in total.
 	max int
 }
 
@@ -188,11 +188,11 @@ func (s *session) pages(ctx context.Context, l list, scan func(*sql.Rows) (id in
 	}
 }
 
-// few is how many values an IN list has: one statement serves lists of every length.
+// few is how many values an IN list has, so that one statement serves lists of every length.
 const few = 100
 
-// inFew runs a query that ends in "IN (LIST) …" for all values, few at a time; the
-// last value fills up a list.
+// inFew runs a query with an IN list for all values, few at a time; the last value fills up a
+// shorter list.
 func inFew[T any](ctx context.Context, s *session, text string, values []T, scan func(*sql.Rows) error) (total int, err error) {
 	for len(values) > 0 {
 		some := values[:min(few, len(values))]
@@ -209,5 +209,5 @@ func inFew[T any](ctx context.Context, s *session, text string, values []T, scan
 	return total, nil
 }
 
-// listOfFew are its placeholders.
+// listOfFew has the placeholders of such a list.
 var listOfFew = strings.TrimSuffix(strings.Repeat("?,", few), ",")

@@ -13,37 +13,38 @@ import (
 // parts with the snapshot before it.
 type Snapshot struct {
 	CellUUID string
-	// CellDisabled is disabled of cell_mappings.
+	// CellDisabled is the column disabled of cell_mappings.
 	CellDisabled bool
-	// TransportURL is that of the cell's message bus, by cell_mappings, as Nova wrote it: with a
-	// password, or names in braces that stand for parts of Nova's own transport_url.
+	// TransportURL is the transport_url of the cell's message bus in cell_mappings, as Nova
+	// wrote it: with a password, or with names in braces that stand for parts of Nova's own
+	// transport_url.
 	TransportURL string
-	// At is the time of the cell's database server when it was read, in UTC. Age is
-	// counted from it with a clock of one's own.
+	// At is the time of the cell's database server when it was read, in UTC. Readers measure
+	// the age since then with their own clock.
 	At time.Time
-	// Heartbeat is the newest one of any live service, nova-compute's or not, and Written the
-	// newest time of those, of their rows and of compute_nodes: of two snapshots that with
-	// the later one has the newer data, wherever the database has a replica that is behind.
-	// Times that are later than At by more than service_down_time do not count; zero: there is
-	// none.
+	// Heartbeat is the newest heartbeat of any live service, not only nova-compute's. Written
+	// is the newest time of heartbeats, of the rows of services, and of compute_nodes: of two
+	// snapshots, the one with the later Written has the newer data, also if the database has a
+	// replica that is behind. Times later than At by more than service_down_time do not count;
+	// zero: there is none.
 	Heartbeat, Written time.Time
-	// Ahead is by how much the newest heartbeat of any live service is later than At; 0 where it is not.
+	// Ahead is how much later than At the newest heartbeat of any live service is; 0 if it is not later.
 	Ahead time.Duration
-	// Took is how long it took to read and to make, by the clock here.
+	// Took is how long the reading and joining took, by this process's clock.
 	Took time.Duration
-	// Full: every row was read. Else those that were not known.
+	// Full: every row was read; otherwise only rows that were not known.
 	Full bool
 	Read RowsRead
-	// Hosts by the ids of their compute nodes, no two of one uuid.
+	// Hosts are sorted by the ids of their compute nodes; no two have the same uuid.
 	Hosts []Host
-	// Services by id, of all hosts: left out or not.
+	// Services are sorted by id; they include those of hosts that are left out.
 	Services []Service
 	// LeftOut are the first rows, by id, that are no hosts; at most Config.MaxLeftOut.
 	LeftOut []LeftOut
 	// LeftOutBy counts all of them.
 	LeftOutBy map[Reason]int
-	// Unusable are, by the id of their service, the uuids of all rows that are no hosts for what
-	// is written in them alone: Nova has these compute nodes.
+	// Unusable has, by the id of their service, the uuids of rows that are no hosts only because
+	// of their own content: Nova has these compute nodes.
 	Unusable map[int64][]schedule.ID
 
 	of       *Reader
@@ -51,10 +52,10 @@ type Snapshot struct {
 	nodes    []tracked
 	api      *apiData
 	down     time.Duration
-	lower    map[string]string // of caseless, while join runs
+	lower    map[string]string // the result of caseless
 }
 
-// RowsRead are how many rows the servers sent.
+// RowsRead counts the rows that the servers sent.
 type RowsRead struct {
 	ComputeNodes, Stamps, Services, HostMappings, Aggregates int
 }
@@ -65,8 +66,8 @@ type Host struct {
 	schedule.Host
 	// NodeID is the id of its compute_nodes row, ServiceID that of its services row.
 	NodeID, ServiceID int64
-	// Revision differs from that in the snapshot before, and is greater, when the row
-	// was found to be another. It says nothing of service and aggregates.
+	// Revision is greater than in the snapshot before if the row has changed. It does not
+	// cover service and aggregates.
 	Revision uint64
 
 	service *Service
@@ -79,7 +80,7 @@ type LeftOut struct {
 	Host   string `json:"host"`
 	Node   string `json:"node"`
 	Reason Reason `json:"reason"`
-	// Column that is to blame; empty when it is none.
+	// Column is the column that causes it; empty if there is none.
 	Column string `json:"column"`
 	Detail string `json:"detail"`
 }
@@ -87,7 +88,7 @@ type LeftOut struct {
 // Reason says why a row is no host.
 type Reason string
 
-// The reasons, in the order in which they are looked for.
+// The reasons, in the order in which they are checked.
 const (
 	// NoHost: no host name, as in rows from before Kilo, and no live service has the
 	// row's service_id.
@@ -100,7 +101,7 @@ const (
 	Unmapped Reason = "unmapped"
 	// BadUUID: no uuid, or one that another row has.
 	BadUUID Reason = "bad_uuid"
-	// TooLarge: the row has more text than is read.
+	// TooLarge: the row has more text than maxText.
 	TooLarge Reason = "too_large"
 	// NoNode: no hypervisor_hostname.
 	NoNode Reason = "no_node"
@@ -110,13 +111,13 @@ const (
 	NegativeTotal Reason = "negative_total"
 	// NotReported: free_disk_gb is NULL, the compute has not reported yet.
 	NotReported Reason = "not_reported"
-	// Unreadable: a text that is not what it should be, JSON most often.
+	// Unreadable: a text is invalid, most often as JSON.
 	Unreadable Reason = "unreadable"
-	// NotImportable: a cell would not take the host, so that nothing could be claimed there.
+	// NotImportable: a cell would not take the host, so nothing could be claimed there.
 	NotImportable Reason = "not_importable"
 )
 
-// NamelessAggregates are the aggregates of hosts that have no uuid of their own, by id.
+// NamelessAggregates gives the aggregates of hosts that have no uuid of their own, by id.
 func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
 	if x.api == nil {
 		return nil
@@ -124,10 +125,10 @@ func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
 	return x.api.nameless
 }
 
-// Reader is the one that made the snapshot.
+// Reader gives the reader that made the snapshot.
 func (x *Snapshot) Reader() *Reader { return x.of }
 
-// names are the hosts of the live rows; those of ancient ones are their services'.
+// names gives the hosts of the live rows; a row without a host name, from before Kilo, has its service's.
 func (x *Snapshot) names() []string {
 	byID := x.ServicesByID()
 	seen := map[string]bool{}
@@ -141,7 +142,7 @@ func (x *Snapshot) names() []string {
 	return names
 }
 
-// ServicesByID are the Services by the ids of their rows.
+// ServicesByID gives the Services by the ids of their rows.
 func (x *Snapshot) ServicesByID() map[int64]*Service {
 	m := make(map[int64]*Service, len(x.Services))
 	for i := range x.Services {
@@ -150,7 +151,7 @@ func (x *Snapshot) ServicesByID() map[int64]*Service {
 	return m
 }
 
-// hostName is the row's, or that of the service it is of.
+// hostName gives the row's host name, or its service's if it has none.
 func (n *node) hostName(services map[int64]*Service) string {
 	if n.row.host.Valid {
 		return n.row.host.String
@@ -161,7 +162,7 @@ func (n *node) hostName(services map[int64]*Service) string {
 	return ""
 }
 
-// join makes Hosts and LeftOut of what was read.
+// join makes Hosts and LeftOut from the rows.
 func (x *Snapshot) join(most int) {
 	byID := x.ServicesByID()
 	byHost := make(map[string]*Service, len(x.Services))
@@ -206,7 +207,7 @@ func (x *Snapshot) join(most int) {
 	}
 }
 
-// A cell takes a host in so many aggregates at most, of so many pairs of metadata each.
+// A cell accepts a host in at most mostAggregates aggregates, each with at most mostMetadata pairs of metadata.
 const mostAggregates, mostMetadata = 256, 256
 
 func (n *node) tooManyAggregates(in []schedule.Aggregate) *LeftOut {
@@ -228,7 +229,7 @@ func (x *Snapshot) leave(why *LeftOut, most int) {
 	}
 }
 
-// caseless are the services' hosts by their names in lower case.
+// caseless gives the services' hosts by their names in lower case.
 func (x *Snapshot) caseless() map[string]string {
 	if x.lower == nil {
 		x.lower = make(map[string]string, len(x.Services))
@@ -239,7 +240,7 @@ func (x *Snapshot) caseless() map[string]string {
 	return x.lower
 }
 
-// misplaced says why a row is no host whatever it has.
+// misplaced gives the reason why a row is no host, whatever its content.
 func (x *Snapshot) misplaced(n *node, name string, service *Service) *LeftOut {
 	switch {
 	case name == "":

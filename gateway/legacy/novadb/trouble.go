@@ -14,28 +14,28 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Trouble says why a database gave no snapshot. Every error of Load, Refresh and
-// Instances is of kind CELL_UNAVAILABLE and has one, in Metadata["reason"], beside
-// "cells" and "database" ("cell" or "api").
+// Trouble is why a database gave no snapshot. Every error of Load, Refresh and Instances is
+// of kind CELL_UNAVAILABLE. Its trouble is in Metadata["reason"], beside "cells" and
+// "database" ("cell" or "api").
 type Trouble string
 
 // The troubles.
 const (
-	// Unreachable: no connection, or one that was lost or refused for want of room.
+	// Unreachable: no connection, a lost one, or one refused since the server has too many.
 	Unreachable Trouble = "unreachable"
 	// TimedOut: a query, or all of them together, took too long.
 	TimedOut Trouble = "timeout"
 	// Denied: the user may not log in, or not read a table.
 	Denied Trouble = "denied"
-	// OtherSchema: a database, table or column is not there.
+	// OtherSchema: a database, table or column does not exist.
 	OtherSchema Trouble = "schema"
 	// TooManyRows: a table has more live rows than MaxRows.
 	TooManyRows Trouble = "too_many_rows"
-	// NotMapped: cell_mappings does not have the cell, or has the name twice.
+	// NotMapped: cell_mappings does not have the cell, or has its name twice.
 	NotMapped Trouble = "cell_not_mapped"
 	// Cancelled: the caller gave up.
 	Cancelled Trouble = "cancelled"
-	// Failed: anything else that a server says, or a value that cannot be read.
+	// Failed: any other error of a server, or a value that cannot be read.
 	Failed Trouble = "failed"
 )
 
@@ -48,24 +48,24 @@ func TroubleOf(err error) Trouble {
 	return Trouble(e.Metadata["reason"])
 }
 
-// IsDenied reports whether a database's error says that the user may not log in, or not read a table.
+// IsDenied reports whether a database's error means that the user may not log in, or not read a table.
 func IsDenied(err error) bool { return err != nil && troubleOf(err) == Denied }
 
-// unavailable makes the error of a trouble; what completes "the cell database of
+// unavailable makes the error of a trouble; the text what completes "the cell database of
 // cell1 …".
 func (d *database) unavailable(t Trouble, cause error, what string) error {
 	e := fault.Wrap(fault.CellUnavailable, cause, "the %s database of %s %s", d.role, d.cell, what)
 	return e.With("cells", d.cell).With("database", d.role).With("reason", string(t))
 }
 
-// fail makes a *fault.Error of a driver's error; it gives back one that is a *fault.Error already.
+// fail makes a *fault.Error from a driver's error; it returns a *fault.Error unchanged.
 func (d *database) fail(ctx context.Context, err error) error {
 	var known *fault.Error
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
 	t := troubleOf(err)
-	// A driver that was cut off in the middle often says only that the connection is gone.
+	// A driver whose context ended often only reports a lost connection.
 	if ctx.Err() != nil {
 		t = troubleOf(context.Cause(ctx))
 	}
@@ -105,7 +105,7 @@ func troubleOf(err error) Trouble {
 	return Failed
 }
 
-// mysqlTrouble reads the numbers of MySQL and MariaDB.
+// mysqlTrouble maps the error numbers of MySQL and MariaDB.
 func mysqlTrouble(number uint16) Trouble {
 	switch number {
 	case 1044, 1045, 1142, 1143, 1227, 1698, 3118, 4151:
@@ -120,7 +120,7 @@ func mysqlTrouble(number uint16) Trouble {
 	return Failed
 }
 
-// postgresTrouble reads SQLSTATEs.
+// postgresTrouble maps SQLSTATEs.
 func postgresTrouble(code string) Trouble {
 	switch {
 	case strings.HasPrefix(code, "28"), code == "42501":

@@ -2,16 +2,15 @@ package novadb
 
 import "database/sql"
 
-// RatioUse is what becomes of the rows that have no allocation ratio of a resource, NULL
-// or 0.0.
+// RatioUse counts the rows that have no allocation ratio of a resource: NULL or 0.0.
 type RatioUse struct {
 	Resource string
-	// Unset rows get Becomes, of the options.
+	// Unset is the number of such rows, Becomes the ratio that they get from the options.
 	Unset   int
 	Becomes float64
 }
 
-// Ratios says of each resource how many of the hosts have no ratio.
+// Ratios gives, for each resource, how many compute nodes have no ratio.
 func (x *Snapshot) Ratios() []RatioUse {
 	o := x.of.options
 	all := []RatioUse{{Resource: "cpu", Becomes: o.CPUAllocationRatio}, {Resource: "ram", Becomes: o.RAMAllocationRatio}, {Resource: "disk", Becomes: o.DiskAllocationRatio}}
