@@ -1,13 +1,13 @@
-// Package legacy holds what a gateway does for a cell that still runs on Nova's own
-// tables, from its first day until every agent of the cell reports.
+// Package legacy has a gateway's part for a cell that still runs on Nova's own tables, from
+// its first day until every agent of the cell reports.
 //
 //	novadb       reads Nova's databases: hosts, aggregates, services, instances
-//	gatewatch    tells the cell what services it sees there; the cell moves its gate
+//	gatewatch    reports the services in the tables to the cell; the cell moves its gate
 //	importer     writes the rows into the cell's shard, as reports of an agent
-//	try          cellgate try: what cellgate would do with a cloud, read-only
+//	try          cellgate try: a trial of cellgate with a cloud, read-only
 //	scratch      a database server for dumps, while cellgate try runs
 //	legacytest   Nova's databases for tests, on a real MariaDB or PostgreSQL
 //
-// No request of a caller passes through here: a cell answers from its shard in every
-// state of its gate (docs/adr/0016).
+// No request of a caller passes through here: a cell answers from its shard in every state of
+// its gate (docs/adr/0016).
 package legacy

@@ -10,24 +10,24 @@ import (
 // FleetCell is the uuid of the cell that Fleet makes, under the name cell1.
 const FleetCell = "c0000000-0000-0000-0000-000000000001"
 
-// FleetHost is the name of a host of Fleet, by the id of its row.
+// FleetHost gives the name of a host of Fleet, by the id of its row.
 func FleetHost(id int) string { return fmt.Sprintf("host%d", id) }
 
-// FleetUUID is its uuid.
+// FleetUUID gives the uuid of a host of Fleet, by the id of its row.
 func FleetUUID(id int) string { return fmt.Sprintf("a0000000-0000-0000-0000-%012d", id) }
 
 // FleetFirst is the id of the first row of Fleet.
 const FleetFirst = 100
 
-// Fleet makes the databases of one cell of so many hosts, each with the texts of a real
-// one: NUMA cells, PCI pools, stats of twenty projects. They are up by now, mapped, and
+// Fleet makes the databases of one cell with that many hosts. Each has the texts of a real
+// host: NUMA cells, PCI pools, stats of twenty projects. The hosts are up at now, mapped, and
 // in twenty aggregates of four availability zones.
 func Fleet(t testing.TB, s Server, hosts int) (cell, api *Database, now time.Time) {
 	t.Helper()
 	cell, api = NewCell(t, s), NewAPI(t, s)
 	now = cell.Now(t).Truncate(time.Second)
 	cell.Sample(t)
-	// The sample's second row, so many times.
+	// Every host is a copy of the sample's second row.
 	cell.Exec(t, "DELETE FROM services; DELETE FROM compute_nodes WHERE id <> 2")
 	const columns = `vcpus, memory_mb, local_gb, vcpus_used, memory_mb_used, local_gb_used, hypervisor_type, hypervisor_version, cpu_info,
 		free_ram_mb, free_disk_gb, deleted, host_ip, supported_instances, pci_stats, metrics, stats, numa_topology,
@@ -69,7 +69,7 @@ func Fleet(t testing.TB, s Server, hosts int) (cell, api *Database, now time.Tim
 	api.Insert(t, "aggregates", aggregates...)
 	api.Insert(t, "aggregate_metadata", metadata...)
 	api.Insert(t, "aggregate_hosts", members...)
-	if cell.Kind == PostgreSQL { // as a database that has run for a while
+	if cell.Kind == PostgreSQL { // like a database that has run for a while
 		cell.Exec(t, "ANALYZE")
 		api.Exec(t, "ANALYZE")
 	}

@@ -42,8 +42,8 @@ type Server interface {
 	Run(t testing.TB)
 }
 
-// Servers starts, or gives, the servers that the tests of a package share, by name.
-// It runs test on each; one that cannot be had is skipped.
+// Servers runs test on each kind of server; Kind.Shared starts the server. A kind that is not
+// installed is skipped.
 func Servers(t *testing.T, test func(t *testing.T, k Kind)) {
 	t.Helper()
 	for _, k := range []Kind{MariaDB, PostgreSQL} {
@@ -51,8 +51,8 @@ func Servers(t *testing.T, test func(t *testing.T, k Kind)) {
 	}
 }
 
-// OneServer is Servers with MariaDB; with PostgreSQL too in make test-long. It is for tests of what
-// follows from rows: that both give the same rows is tested in novadb.
+// OneServer is Servers with MariaDB only, and with PostgreSQL too in make test-long. It is for
+// tests of what follows from rows; novadb tests that both give the same rows.
 func OneServer(t *testing.T, test func(t *testing.T, k Kind)) {
 	t.Helper()
 	t.Run(string(MariaDB), func(t *testing.T) { test(t, MariaDB) })
@@ -62,7 +62,7 @@ func OneServer(t *testing.T, test func(t *testing.T, k Kind)) {
 	})
 }
 
-// Kind is what a server is.
+// Kind is the kind of a database server.
 type Kind string
 
 // The kinds.
@@ -71,7 +71,7 @@ const (
 	PostgreSQL Kind = "PostgreSQL"
 )
 
-// Shared gives the server that the tests of a package share.
+// Shared gives the server that the tests of a package share, and starts it if necessary.
 func (k Kind) Shared(t testing.TB) Server {
 	t.Helper()
 	if k == MariaDB {
@@ -89,16 +89,16 @@ func (k Kind) New(t testing.TB) Server {
 	return pgtest.New(t, pgtest.Options{})
 }
 
-// Stop stops the shared servers and ends the process: for goleak.Cleanup.
+// Stop stops the shared servers and ends the process; it is for goleak.Cleanup.
 func Stop(code int) { pgtest.Stop(mariatest.StopShared(code)) }
 
 // Database is one of Nova's databases.
 type Database struct {
 	Kind Kind
-	// URL is for its superuser.
+	// URL logs in as superuser.
 	URL string
 	DB  *sql.DB
-	// tables, those that others point to last.
+	// tables lists the tables; those that others reference come last.
 	tables []string
 }
 
@@ -148,7 +148,7 @@ func (d *Database) Sample(t testing.TB) {
 		d.Exec(t, sample)
 		return
 	}
-	// MySQL's text: names in backticks, quotes behind backslashes, numbers for booleans.
+	// The sample is MySQL's text: names in backticks, quotes behind backslashes, numbers for booleans.
 	text := strings.ReplaceAll(sample, "`", `"`)
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -165,7 +165,7 @@ func (d *Database) Exec(t testing.TB, statements string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if d.Kind == PostgreSQL {
-		// Several statements go by the simple protocol only.
+		// Only the simple protocol accepts several statements.
 		if err := d.simple(ctx, statements); err != nil {
 			t.Fatalf("%.300s: %v", statements, err)
 		}
@@ -194,8 +194,8 @@ func (d *Database) insert(table string, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // it is committed, or of no use
-	// Rows of the same columns go together.
+	defer func() { _ = tx.Rollback() }() // fails after a commit
+	// Rows with the same columns are inserted together.
 	for len(rows) > 0 {
 		columns := slices.Sorted(maps.Keys(rows[0]))
 		n := 1
@@ -224,7 +224,7 @@ func (d *Database) insert(table string, rows []Row) error {
 	return tx.Commit()
 }
 
-// Mark is the placeholder of argument i, from 1.
+// Mark gives the placeholder of argument i, from 1.
 func (d *Database) Mark(i int) string {
 	if d.Kind == MariaDB {
 		return "?"
@@ -232,7 +232,7 @@ func (d *Database) Mark(i int) string {
 	return fmt.Sprintf("$%d", i)
 }
 
-// Quote makes a name of a column.
+// Quote quotes the name of a column.
 func (d *Database) Quote(column string) string {
 	if d.Kind == MariaDB {
 		return "`" + column + "`"
@@ -240,7 +240,7 @@ func (d *Database) Quote(column string) string {
 	return `"` + column + `"`
 }
 
-// Now is the server's time in UTC.
+// Now gives the server's time in UTC.
 func (d *Database) Now(t testing.TB) time.Time {
 	t.Helper()
 	q := "SELECT UTC_TIMESTAMP(6)"

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// kind is what made a dump.
+// kind is the kind of server that a dump is from.
 type kind string
 
 const (
@@ -28,7 +28,7 @@ func (k kind) server(dir string) (*server, error) {
 	return newMariaDB(dir)
 }
 
-// kindOf gives a dump's kind by its beginning.
+// kindOf finds a dump's kind from its beginning.
 func kindOf(file string) (kind, error) {
 	d, err := openDump(file)
 	if err != nil {
@@ -52,7 +52,7 @@ func kindOf(file string) (kind, error) {
 	return unknown, fmt.Errorf("%s: is no dump of mariadb-dump, mysqldump or pg_dump", file)
 }
 
-// dump is the text of a file that may be compressed.
+// dump is the text of a file, which may be compressed.
 type dump struct {
 	file  *os.File
 	text  io.Reader
@@ -72,7 +72,7 @@ func openDump(file string) (*dump, error) {
 	d.total = info.Size()
 	buffered := bufio.NewReaderSize(f, 1<<20)
 	d.text = buffered
-	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // a shorter file is none
+	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // a shorter file is not compressed
 		if d.text, err = gzip.NewReader(buffered); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
@@ -80,7 +80,7 @@ func openDump(file string) (*dump, error) {
 	return d, nil
 }
 
-// load has a server run a dump, and reports progress.
+// load loads a dump into a server, and reports progress.
 func load(ctx context.Context, s *server, database, file string, progress Loading) error {
 	d, err := openDump(file)
 	if err != nil {
@@ -91,7 +91,7 @@ func load(ctx context.Context, s *server, database, file string, progress Loadin
 	return s.load(ctx, database, r)
 }
 
-// progressReader reads a dump and reports every two seconds how much of the file was read.
+// progressReader reads a dump, and reports every two seconds how much of the file was read.
 type progressReader struct {
 	dump     *dump
 	name     string

@@ -58,12 +58,12 @@ func (m *mariaServer) load(ctx context.Context, database string, dump io.Reader)
 	return run(ctx, cmd)
 }
 
-// collated gives the lines of a dump with MySQL's default collation, which MariaDB does not have,
-// as one that it has. Nova compares no names by it but in tables that say another.
+// collated replaces MySQL's default collation in a dump, which MariaDB does not have, by one that
+// MariaDB has. Nova compares names by the default collation only in tables that name no other.
 type collated struct {
 	from *bufio.Reader
 	rest []byte
-	// within: the line goes on.
+	// within: the line is not at its end yet.
 	within bool
 }
 

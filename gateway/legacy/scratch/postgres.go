@@ -41,7 +41,7 @@ func (p *postgresServer) prepare(ctx context.Context, dir string) (*exec.Cmd, er
 	return exec.Command(p.server, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off"), nil
 }
 
-// noRole is the one error that a dump may raise: it gives its tables to roles that are not here.
+// noRole is the only error that a dump may cause: it gives its tables to roles that do not exist here.
 var noRole = regexp.MustCompile(`ERROR: +role ".*" does not exist`)
 
 func (p *postgresServer) load(ctx context.Context, database string, dump io.Reader) error {

@@ -16,7 +16,7 @@ import (
 	"cellgate/gateway/legacy/novadb"
 )
 
-// Databases are what was found in the dumps, as URLs that package novadb takes; "" for none.
+// Databases are the URLs of the databases in the dumps, for package novadb; "" for none.
 type Databases struct {
 	Cell, API, Placement string
 
@@ -31,16 +31,16 @@ type Loading func(file string, done, total int64)
 
 // server is a kind of database server.
 type server struct {
-	// prepare makes what the server needs in its folder, and gives the command that runs it.
+	// prepare creates the server's files in its folder, and gives the command that runs the server.
 	prepare func(ctx context.Context, dir string) (*exec.Cmd, error)
-	// load runs a dump, in a database made for it unless the dump names others.
+	// load runs a dump, in a database created for it unless the dump names others.
 	load func(ctx context.Context, database string, dump io.Reader) error
-	// url says where a database is. home is one that every server has.
+	// url gives the URL of a database. home is a database that every server has.
 	url  func(database string) string
 	home string
-	// databases is the query for the names of all that have tables of their own.
+	// databases is the query for the names of all databases with tables of their own.
 	databases string
-	// stop is the signal with which it ends at once, whoever is connected.
+	// stop is the signal with which it ends at once, even with open connections.
 	stop os.Signal
 }
 
@@ -59,7 +59,7 @@ func (s *server) ping(ctx context.Context) error {
 	return db.PingContext(ctx)
 }
 
-// names are those of all databases that have tables of their own.
+// names gives the names of all databases with tables of their own.
 func (s *server) names(ctx context.Context) (names []string, err error) {
 	db, err := s.open(s.home)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *server) names(ctx context.Context) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // Err says what there is to say
+	defer func() { _ = rows.Close() }() // Err has the error
 	for rows.Next() {
 		var name string
 		if err := rows.Scan(&name); err != nil {
@@ -122,7 +122,7 @@ func Load(ctx context.Context, files []string, progress Loading) (found *Databas
 // Close ends the server and deletes its folder.
 func (d *Databases) Close() error {
 	if d.server != nil {
-		_ = d.server.Process.Signal(d.end) // it may have ended
+		_ = d.server.Process.Signal(d.end) // the server may have ended
 		select {
 		case <-d.ended:
 		case <-time.After(30 * time.Second):
@@ -144,7 +144,7 @@ func (d *Databases) start(ctx context.Context, s *server) error {
 		return err
 	}
 	defer func() { _ = out.Close() }() // the server has its own copy
-	// A group of its own: Ctrl-C reaches it through Close.
+	// It has a process group of its own, so that Ctrl-C ends it only through Close.
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = d.dir, out, out, &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (d *Databases) find(ctx context.Context, s *server) error {
 			return err
 		}
 		defer func() { _ = db.Close() }() // it was read
-		rows := func(table string) bool { // one that there is not has none
+		rows := func(table string) bool { // false also if there is no such table
 			var one int
 			return db.QueryRowContext(ctx, "SELECT 1 FROM "+table+" LIMIT 1").Scan(&one) == nil
 		}
@@ -201,7 +201,7 @@ func (d *Databases) find(ctx context.Context, s *server) error {
 		}
 		switch {
 		case rows("cell_mappings"):
-			// Nova's API database had Placement's tables once; they are empty or old.
+			// Nova's API database once had Placement's tables; they are empty or old.
 			d.API = s.url(name)
 		case rows("compute_nodes"):
 			cells = append(cells, name)
@@ -220,12 +220,12 @@ func (d *Databases) find(ctx context.Context, s *server) error {
 	return nil
 }
 
-// programs finds programs, on the path or in folders that packages use. install says how they come to the machine.
+// programs finds programs on the path, or in folders that packages use. install names the package for the error.
 func programs(install string, folders []string, names ...string) (paths []string, err error) {
 	for _, n := range names {
 		p, err := exec.LookPath(n)
 		for _, pattern := range folders {
-			if found, _ := filepath.Glob(filepath.Join(pattern, n)); err != nil && len(found) > 0 { // the pattern is a good one
+			if found, _ := filepath.Glob(filepath.Join(pattern, n)); err != nil && len(found) > 0 { // the pattern is valid
 				p, err = found[len(found)-1], nil
 			}
 		}
@@ -237,12 +237,12 @@ func programs(install string, folders []string, names ...string) (paths []string
 	return paths, nil
 }
 
-// run runs a command to its end; its error has the end of its standard error.
+// run runs a command to its end; the error has the end of its standard error.
 func run(ctx context.Context, cmd *exec.Cmd) error {
 	stderr := &strings.Builder{}
 	cmd.Stderr = stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // what a script started, too
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // its children too
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -15,10 +15,10 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// queryTimeout bounds a query: dumps of large clouds are read by one each.
+// queryTimeout bounds a query: each of them may read a whole table of a large cloud.
 const queryTimeout = 10 * time.Minute
 
-// apiRows are what is read of the API database.
+// apiRows are the rows that are read of the API database.
 type apiRows struct {
 	flavors []nova.Flavor
 	specs   []requestSpec
@@ -28,8 +28,8 @@ type apiRows struct {
 // requestSpec is a row of request_specs: the instance, and the RequestSpec as JSON.
 type requestSpec struct{ instance, spec string }
 
-// readAPI reads the flavors and the newest request specs, each in a read-only transaction. A table that the user may not
-// read is left out and noted.
+// readAPI reads the flavors and the newest request specs, each table in a read-only transaction. A table that the
+// user may not read is left out and recorded in unread.
 func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows, err error) {
 	db, err := novadb.OpenPool(d, queryTimeout)
 	if err != nil {
@@ -78,14 +78,14 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 	return rows, err
 }
 
-// deniedTo is the user in the error of MySQL and MariaDB that it may not read a table.
+// deniedTo matches the user in the error of MySQL and MariaDB for a table that it may not read.
 var deniedTo = regexp.MustCompile(`to user ('[^']*'@'[^']*')`)
 
-// grant is the statement that lets the user of a database's URL read a table.
+// grant gives the statement that lets the user of a database's URL read a table.
 func grant(database, table string, denied error) string {
 	u, err := url.Parse(database)
 	if err != nil {
-		return "" // it could not have been connected to
+		return "" // cannot happen: the URL has worked
 	}
 	user := u.User.Username()
 	if m := deniedTo.FindStringSubmatch(denied.Error()); m != nil {
@@ -95,7 +95,7 @@ func grant(database, table string, denied error) string {
 }
 
 // FindCell gives the uuid in cell_mappings of the cell whose database_connection ends with the path of a database's
-// URL, else of the only one beside cell0. It is an error when that is not clear.
+// URL, else of the only cell beside cell0. If neither is unique, it gives an error.
 func FindCell(ctx context.Context, api novadb.Database, cell string) (string, error) {
 	u, err := url.Parse(cell)
 	if err != nil {

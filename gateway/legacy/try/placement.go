@@ -12,12 +12,12 @@ import (
 	"cellgate/schedule"
 )
 
-// placementRows are what is read of a Placement: of its database, or by its API.
+// placementRows are the providers and allocations of a Placement, read from its database or through its API.
 type placementRows struct {
 	// children are by their parent's uuid, in Placement's order.
 	children map[schedule.ID][]*schedule.Provider
 	roots    map[schedule.ID]*schedule.Provider
-	// takes are by consumer, those that are asked for.
+	// takes are allocations by consumer, only of the requested consumers.
 	takes map[string][]take
 }
 
@@ -34,7 +34,7 @@ func (p *placementRows) add(row *schedule.Provider) {
 	p.children[row.Parent] = append(p.children[row.Parent], row)
 }
 
-// newProvider is one without contents; nil for a uuid that no host of Nova's has.
+// newProvider makes a provider without contents; nil if uuid is invalid.
 func newProvider(uuid, parent string) *schedule.Provider {
 	id, err := schedule.ParseID(uuid)
 	if err != nil {
@@ -44,7 +44,7 @@ func newProvider(uuid, parent string) *schedule.Provider {
 	return &schedule.Provider{UUID: id, Parent: up}
 }
 
-// askPlacement reads the providers, and what the specs' instances take, by Placement's API.
+// askPlacement reads the providers, and the allocations of the specs' instances, through Placement's API.
 func askPlacement(ctx context.Context, c *mirror.Client, specs []requestSpec) (*placementRows, error) {
 	all, err := c.Holdings(ctx, placementCalls)
 	if err != nil {
@@ -80,17 +80,17 @@ func askPlacement(ctx context.Context, c *mirror.Client, specs []requestSpec) (*
 	return p, nil
 }
 
-// placementCalls is how many calls of Placement's API are under way at a time.
+// placementCalls is how many calls of Placement's API run at once.
 const placementCalls = 8
 
-// take is what a consumer has of a provider's class.
+// take is a consumer's allocation of a provider's class.
 type take struct {
 	provider schedule.ID
 	class    string
 	amount   int64
 }
 
-// readPlacement reads the providers and what the specs' instances take, in one read-only transaction.
+// readPlacement reads the providers and the allocations of the specs' instances, in one read-only transaction.
 func readPlacement(ctx context.Context, d novadb.Database, specs []requestSpec) (*placementRows, error) {
 	db, err := novadb.OpenPool(d, queryTimeout)
 	if err != nil {
@@ -184,7 +184,7 @@ WHERE a.consumer_id IN (`+strings.Join(quoted, ", ")+")", func(r *sql.Rows) erro
 	})
 }
 
-// provide gives a host the tree that Placement has of it, and reports whether it has one.
+// provide gives a host the provider tree that Placement has for it, and reports whether there is one.
 func (p *placementRows) provide(h *schedule.Host) bool {
 	root := p.roots[h.UUID]
 	if root == nil {
@@ -198,7 +198,7 @@ func (p *placementRows) provide(h *schedule.Host) bool {
 	return true
 }
 
-// without is what a host and its children have, without what an instance takes.
+// without gives the resources of a host, and its children, without an instance's allocations.
 func (p *placementRows) without(h *schedule.Host, instance string) ([]schedule.Resource, []schedule.Provider) {
 	taken := func(provider schedule.ID, all []schedule.Resource) []schedule.Resource {
 		all = slices.Clone(all)

@@ -16,15 +16,15 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// Config says what is tried.
+// Config configures a trial.
 type Config struct {
-	// Database is of the cell; API has its URL too, or neither requests nor flavors are read.
+	// Database has the cell's database, and the API database; without that, neither requests nor flavors are read.
 	Database novadb.Config
-	// Placement, with a URL, has Placement's providers: inventories, traits and usages are its then,
-	// not those of compute_nodes. PlacementAPI stands in its place.
+	// Placement, with a URL, is Placement's database. Inventories, traits and usages are then its own, not those of
+	// compute_nodes. PlacementAPI, if set, is used instead.
 	Placement    novadb.Database
 	PlacementAPI *mirror.Client
-	// Rules decide; they have at least their defaults.
+	// Rules are the rules of placement; they have at least their defaults.
 	Rules *rules.Rules
 	// Requests is how many of the newest request specs are placed again.
 	Requests int
@@ -32,44 +32,44 @@ type Config struct {
 
 // Report is what cellgate try found.
 type Report struct {
-	// At is the time that services are up or down at: the server's, or that of the newest heartbeat
-	// where no service had one lately, as in a dump.
+	// At is the time for which services count as up or down: the server's, or, if no service has a
+	// recent heartbeat, as in a dump, the time of the newest heartbeat.
 	At        time.Time     `json:"at"`
 	Took      time.Duration `json:"took_ns"`
 	Hosts     int           `json:"hosts"`
 	Available int           `json:"available"`
 	Disabled  int           `json:"disabled"`
 	Down      int           `json:"down"`
-	// Silent says how At is not now; empty where a service had a heartbeat lately.
+	// Silent is why At is not the present time; empty if a service has a recent heartbeat.
 	Silent string `json:"silent,omitempty"`
-	// Instances are on those hosts. NotCounted are on a host that is none of them, of which Uncounted has the first
+	// Instances are on those hosts. NotCounted are on other hosts; Uncounted has the first of these, up to
 	// Config.Database.MaxLeftOut.
 	Instances  int              `json:"instances"`
 	NotCounted int              `json:"not_counted"`
 	Uncounted  []Uncounted      `json:"uncounted"`
 	Classes    []Class          `json:"classes"`
 	LeftOut    []novadb.LeftOut `json:"left_out"`
-	// Unprovided are the hosts, by name, of which Placement has no provider; they are left out.
+	// Unprovided are the names of hosts without a provider in Placement; these hosts are left out.
 	Unprovided []string `json:"unprovided"`
-	// Unread are tables that the user may not read: their content is missing.
+	// Unread are tables that the user may not read; their content is missing.
 	Unread  []Unread `json:"unread"`
 	Flavors []Flavor `json:"flavors"`
 	Replays []Replay `json:"replays"`
-	// Skipped request specs are of instances that are on none of the hosts: gone, or in another cell.
+	// Skipped counts request specs of instances that are on none of the hosts: gone, or in another cell.
 	Skipped int     `json:"skipped"`
 	Summary Summary `json:"summary"`
 }
 
 // Summary counts the replays.
 type Summary struct {
-	// Placed of them found a host. Of those Nova's host is the first or as good for Best, and the first for SameHost.
-	// Refused found none, and Unread could not be translated.
+	// Placed found a host. Of those, Nova's host has the best weight for Best, and is the first for SameHost. Refused
+	// found no host, and Unread could not be translated.
 	Placed   int `json:"placed"`
 	Best     int `json:"best"`
 	SameHost int `json:"same_host"`
 	Refused  int `json:"refused"`
 	Unread   int `json:"unread"`
-	// Median is of those placed.
+	// Median is the median time of the placed ones.
 	Median time.Duration `json:"median_ns"`
 }
 
@@ -94,8 +94,8 @@ type Class struct {
 	Capacity int64  `json:"capacity"`
 }
 
-// Flavor is one of Nova's, and how many instances of it still fit, placed one after the other by the filters and the
-// flavor's extra specs.
+// Flavor is one of Nova's flavors, with how many instances of it still fit, placed one after the other by the filters
+// and the flavor's extra specs.
 type Flavor struct {
 	Name       string            `json:"name"`
 	VCPUs      int64             `json:"vcpus"`
@@ -103,33 +103,32 @@ type Flavor struct {
 	DiskGB     int64             `json:"disk_gb"`
 	ExtraSpecs map[string]string `json:"extra_specs,omitempty"`
 	Fits       int               `json:"fits"`
-	// Problem says why none fits, or why it is not known.
+	// Problem is why none fits, or why that is not known.
 	Problem string `json:"problem"`
 	// Refusal is why none fits, as a cellgate.v1.NoValidHost.
 	Refusal json.RawMessage `json:"refusal,omitempty"`
 }
 
-// Replay is a request spec that was placed again, on the hosts as they are now without its
-// instance.
+// Replay is a request spec that was placed again, on the present hosts without its instance.
 type Replay struct {
 	Instance string `json:"instance"`
-	// Nova is the host on which the instance is, Chosen the one that cellgate ranks first; empty
-	// for none. Rank is the place of Nova's host in cellgate's order, from 1; that of the first of the hosts with its weight,
-	// among which Nova picks at random. 0 when a filter rejects it.
+	// Nova is the instance's host, Chosen the host that cellgate ranks first; empty for none. Rank is the rank of
+	// Nova's host in cellgate's order, from 1, and 0 if a filter rejects it. Hosts of equal weight, among which Nova
+	// picks at random, have the rank of the first of them.
 	Nova   string `json:"nova"`
 	Chosen string `json:"chosen"`
 	Rank   int    `json:"rank"`
-	// Rejected is the filter that rejects Nova's host by itself; empty where none does.
+	// Rejected is the filter that rejects Nova's host by itself; empty if none does.
 	Rejected string        `json:"rejected,omitempty"`
 	Passed   int           `json:"passed"`
 	Took     time.Duration `json:"took_ns"`
-	// Problem says why nothing was chosen.
+	// Problem is why nothing was chosen.
 	Problem string `json:"problem"`
-	// Refusal is why no host passes, as a cellgate.v1.NoValidHost; unset where the spec could not be translated.
+	// Refusal is why no host passes, as a cellgate.v1.NoValidHost; unset if the spec could not be translated.
 	Refusal json.RawMessage `json:"refusal,omitempty"`
 }
 
-// DatabaseError is what one of the databases failed with.
+// DatabaseError is the error of one of the databases.
 type DatabaseError struct {
 	// Database is cell, api or placement.
 	Database string
@@ -139,7 +138,7 @@ type DatabaseError struct {
 func (e *DatabaseError) Error() string { return "the " + e.Database + " database: " + e.Err.Error() }
 func (e *DatabaseError) Unwrap() error { return e.Err }
 
-// failed is a DatabaseError; nil for nil.
+// failed makes a DatabaseError; nil for nil.
 func failed(database string, err error) error {
 	if err == nil {
 		return nil
@@ -147,7 +146,7 @@ func failed(database string, err error) error {
 	return &DatabaseError{database, err}
 }
 
-// Run reads the databases and tries.
+// Run reads the databases and makes the trial.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	began := time.Now()
 	reader, err := novadb.Open(ctx, c.Database)
@@ -202,7 +201,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		for _, i := range p.Instances {
 			h := byName[i.Host+"\x00"+i.Node]
 			if i.Deleted || i.Host == "" {
-				continue // gone, or on no host yet or any more
+				continue // deleted, or on no host
 			}
 			if h == nil {
 				if r.NotCounted++; r.NotCounted <= c.Database.MaxLeftOut {
@@ -259,10 +258,10 @@ func summarize(replays []Replay) (s Summary) {
 	return s
 }
 
-// serviceDownTime is Nova's default.
+// serviceDownTime is Nova's default of service_down_time.
 const serviceDownTime = time.Minute
 
-// upAt says which hosts are down at a moment.
+// upAt sets which hosts are down at a time.
 func upAt(x *novadb.Snapshot, at time.Time) {
 	services := x.ServicesByID()
 	for i := range x.Hosts {
@@ -272,8 +271,8 @@ func upAt(x *novadb.Snapshot, at time.Time) {
 	}
 }
 
-// resources are what a row of compute_nodes has, as an importer registers it: the used amounts are
-// the row's own.
+// resources gives the resources of a row of compute_nodes, as an importer registers them; the used
+// amounts are the row's own.
 func resources(h *novadb.Host) (all []schedule.Resource) {
 	v := &h.View
 	disk := v.DiskUsedMB >> 10
@@ -313,7 +312,7 @@ func (r *Report) count(h *schedule.Host) {
 	}
 }
 
-// mostOfFlavor bounds how many instances of a flavor are counted.
+// mostOfFlavor bounds the counted instances of a flavor.
 const mostOfFlavor = 10_000_000
 
 // fill counts how many instances of a flavor still fit on the table.
@@ -337,17 +336,17 @@ func (c *Config) fill(ctx context.Context, table *schedule.Table, f nova.Flavor)
 	return out
 }
 
-// nearMisses is how many hosts that nearly pass are looked for.
+// nearMisses is how many near misses a refusal asks for.
 const nearMisses = 5
 
-// propose ranks all hosts of a table, those of equal weight by the seed; where none passes it says why, as text and
-// as the refusal of a selection.
+// propose ranks all hosts of a table; the seed orders hosts of equal weight. If no host passes, it gives why, as text
+// and as the refusal of a selection.
 func (c *Config) propose(table *schedule.Table, request *schedule.Request, seed uint64) (p *schedule.Proposal, problem string, refusal json.RawMessage, err error) {
 	q := &schedule.Query{Request: request, Rules: c.Rules.For(""), Seed: seed, Limit: max(table.Len(), 1)}
 	if p, err = table.Propose(q); err != nil || len(p.Candidates) > 0 {
 		return p, "", nil, err
 	}
-	q.NearMisses = nearMisses // looked for only where they are shown: that takes longer than to rank
+	q.NearMisses = nearMisses // only now, since near misses take longer than ranking
 	if p, err = table.Propose(q); err != nil {
 		return p, "", nil, err
 	}
@@ -362,7 +361,7 @@ func (c *Config) propose(table *schedule.Table, request *schedule.Request, seed 
 	return p, problem, refusal, err
 }
 
-// replay places a request spec on the table without its instance, which is on a host.
+// replay places a request spec on the table without its instance i, which is on host on.
 func (c *Config) replay(table *schedule.Table, s requestSpec, i *novadb.Instance, on *novadb.Host, placement *placementRows) Replay {
 	out := Replay{Instance: s.instance, Nova: on.ServiceHost}
 	var primitive map[string]any
@@ -403,7 +402,7 @@ func (c *Config) replay(table *schedule.Table, s requestSpec, i *novadb.Instance
 	return out
 }
 
-// rejectedBy names the filter, and its detail, that rejects a host without regard to others; empty for none.
+// rejectedBy gives the filter, and its detail, that rejects a host considered alone; empty for none.
 func (c *Config) rejectedBy(host schedule.Host, request *schedule.Request) (string, error) {
 	alone := schedule.NewTable().Edit()
 	alone.PutHost(host)
@@ -422,7 +421,7 @@ func (c *Config) rejectedBy(host schedule.Host, request *schedule.Request) (stri
 	return r.GetFilter() + "(" + r.GetDetail() + ")", nil
 }
 
-// without is a host from whose usage an instance is taken out.
+// without gives a host without an instance's usage.
 func without(h schedule.Host, i *novadb.Instance) schedule.Host {
 	disk := i.EphemeralGB
 	if !i.FromVolume {
