@@ -56,7 +56,7 @@ func (gs gates) watch(ctx context.Context) {
 	all.Wait()
 }
 
-// first waits until every gate was looked for.
+// first waits until each gate has read its rows once, or did not in time (Gate.AwaitFirst).
 func (gs gates) first() {
 	for _, w := range gs {
 		w.AwaitFirst()

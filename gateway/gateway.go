@@ -182,8 +182,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready is closed when every cell has been asked for its summary once, whether
-// it answered or not, and the gates of cells under upgrade have been looked for.
+// Ready is closed once every cell has been asked for its summary, whether it answered or not, and each gate
+// of a cell under upgrade has read its rows, or did not in time.
 func (g *Gateway) Ready() <-chan struct{} { return g.ready }
 
 func withDefaults(cfg Config) Config {
