@@ -84,9 +84,9 @@ type Bus struct {
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
 	as        func(context.Context) context.Context
-	// allocations is nil if nothing is written to Placement.
+	// allocations is nil where nothing is written to Placement.
 	allocations *allocations
-	// notifier is nil if no notifications are sent.
+	// notifier is nil where no notifications are sent.
 	notifier *notifier
 	cells    []string
 	url      func(cell string) string
@@ -157,7 +157,7 @@ const (
 	connected event = "connected"
 	// replied: the broker has confirmed the reply, but does not have the acknowledgement yet.
 	replied event = "replied"
-	// duplicate: a message was dropped since it was already answered.
+	// duplicate: a message was dropped since it was answered before.
 	duplicate event = "duplicate"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// legacySpec makes a RequestSpec from the dictionaries of RPC 4.0 to 4.2, as Nova's
+// legacySpec makes a RequestSpec of the dictionaries of RPC 4.0 to 4.2, as Nova's
 // RequestSpec.from_primitives does.
 func legacySpec(rawSpec, rawProperties json.RawMessage) (map[string]any, error) {
 	if rawSpec == nil {

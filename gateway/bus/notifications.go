@@ -21,7 +21,7 @@ const notificationsWaiting = 1000
 type Notifications struct {
 	// TransportURL is the transport_url of their broker; empty: that of the RPC.
 	TransportURL string
-	// Topics get every notification, each in the queue TOPIC.info.
+	// Topics each get every notification: in the queue TOPIC.info.
 	Topics []string
 	// Bare messages have no envelope: the driver messaging, not messagingv2.
 	Bare bool

@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// topic is Nova's topic for schedulers.
+// topic is Nova's topic of schedulers.
 const topic = "scheduler"
 
 // Queues are the options of [oslo_messaging_rabbit] for the declaration of exchanges and
@@ -70,7 +70,7 @@ func declare(ch *amqp.Channel, n names, q Queues) error {
 	return declareFanout(ch, n.fanout, q)
 }
 
-// declareTopics declares an exchange, and queues that are bound to it by their names.
+// declareTopics makes an exchange and queues that are bound to it by their names.
 func declareTopics(ch *amqp.Channel, exchange string, queues []string, q Queues) error {
 	durable := q.Durable || q.Quorum
 	if err := ch.ExchangeDeclare(exchange, "topic", durable, q.AutoDelete, false, false, nil); err != nil {
@@ -87,7 +87,7 @@ func declareTopics(ch *amqp.Channel, exchange string, queues []string, q Queues)
 	return nil
 }
 
-// declareFanout declares a queue of casts to all schedulers.
+// declareFanout makes a queue of casts to all schedulers.
 func declareFanout(ch *amqp.Channel, queue string, q Queues) error {
 	if err := ch.ExchangeDeclare(topic+"_fanout", "fanout", false, true, false, false, nil); err != nil {
 		return explain(err)

@@ -14,7 +14,7 @@ import (
 // transport is a parsed transport_url.
 type transport struct {
 	brokers []broker
-	// vhost is the virtual host; "/" if the URL names none.
+	// vhost is the virtual host: "/" when the URL names none.
 	vhost string
 	// ssl is the value of ?ssl=; nil if it is not given.
 	ssl *bool
@@ -32,7 +32,7 @@ func (b broker) host() string {
 	return host
 }
 
-// parseTransportURL parses a transport_url as oslo.messaging does:
+// parseTransportURL reads a transport_url as oslo.messaging does:
 // rabbit://USER:PASS@HOST:PORT[,USER:PASS@HOST:PORT…]/VHOST[?ssl=1]. Its errors name no
 // password.
 func parseTransportURL(text string) (*transport, error) {

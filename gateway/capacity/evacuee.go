@@ -137,7 +137,7 @@ func (d *drain) claimsOn(ctx context.Context, c *asked, host string) (claims []*
 	}
 }
 
-// unread gives the error of claims that could not be read.
+// unread is the error of claims that could not be read.
 func unread(ctx context.Context, c *asked, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -164,7 +164,7 @@ func (d *drain) moving(ctx context.Context, c *asked, claims []*cellgatev1.Claim
 	return out, nil
 }
 
-// staying gives why an instance cannot be moved now; unspecified if it can.
+// staying is why an instance cannot be moved now; unspecified when it can.
 func staying(c *cellgatev1.Claim, n *cellv1.ClaimNeeds, moving map[string]bool) cellgatev1.StayReason {
 	switch {
 	case n.GetConsumerType() != "" && n.GetConsumerType() != "INSTANCE" && n.GetConsumerType() != "MIGRATION":

@@ -64,7 +64,7 @@ type shape struct {
 	placement []byte
 }
 
-// asked is a cell of a question.
+// asked is a cell of the question.
 type asked struct {
 	*cellclient.Cell
 	// trial is nil for a cell that is left out (skip), or that started no copy. err says why the cell's answer is
@@ -310,7 +310,7 @@ func (q *question) reports() (out []*cellgatev1.CapacityCell, partial bool) {
 	return out, partial
 }
 
-// message gives the text of a shape's result.
+// message is the text of a shape's result.
 func message(s *cellgatev1.ShapeCapacity) string {
 	switch s.GetEnd() {
 	case cellgatev1.CapacityEnd_LIMIT:

@@ -12,7 +12,7 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// Reply is one cell's answer to a call that went to several.
+// Reply is a cell's answer to a call that went to several.
 type Reply[T any] struct {
 	Cell *Cell
 	Got  T

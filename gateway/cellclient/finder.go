@@ -20,7 +20,7 @@ type finder struct {
 	batcher[string, foundClaim]
 }
 
-// foundClaim has a nil claim if the cell has none with the id.
+// foundClaim has a nil claim when the cell has none with the id.
 type foundClaim struct {
 	claim *cellgatev1.Claim
 	err   error

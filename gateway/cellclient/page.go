@@ -59,7 +59,7 @@ func ListName(req listRequest) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:9])
 }
 
-// ReadToken decodes the token of a list; an error names page_token.
+// ReadToken reads the token of a list; an error names page_token.
 func ReadToken(s, list string) (PageToken, error) {
 	var t PageToken
 	text, err := base64.RawURLEncoding.DecodeString(s)

@@ -34,7 +34,7 @@ const (
 type Source struct {
 	// Cells gives the present state of all cells.
 	Cells func(context.Context) []*cellgatev1.Cell
-	// Newest gives the id of the newest decision of all cells that answer; empty if there is none.
+	// Newest is the id of the newest decision of all cells that answer; empty when there is none.
 	Newest func(context.Context) (string, error)
 	// Stopping is closed when the gateway drains; streams then end.
 	Stopping <-chan struct{}

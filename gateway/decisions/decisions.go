@@ -132,7 +132,7 @@ func firstID(t time.Time) string {
 	return id.String()
 }
 
-// Newest gives the id of the newest decision of the cells that answer; empty if they have none.
+// Newest gives the id of the newest decision of the cells that answer; empty when they have none.
 func (r *Recorder) Newest(ctx context.Context) (string, error) {
 	got, err := r.List(ctx, &cellgatev1.ListDecisionsRequest{PageSize: 1})
 	if err != nil || len(got.GetDecisions()) == 0 {

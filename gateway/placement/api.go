@@ -163,7 +163,7 @@ var resources = slices.Concat(
 	candidateResources, traitResources, reshaperResources,
 )
 
-// requestOf gives a method and a path with the names of its variables.
+// requestOf is a method and a path with the names of its variables.
 func requestOf(r resource, e endpoint) string { return e.method + " " + strings.Join(r.path, "/") }
 
 // Requests lists the requests that the API serves, sorted.

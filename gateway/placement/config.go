@@ -29,8 +29,7 @@ type Config struct {
 	MaxBody int64
 }
 
-// KeystoneConfig is [keystone_authtoken] of placement.conf: the account with which the API asks Keystone about
-// tokens.
+// KeystoneConfig is [keystone_authtoken] of placement.conf: the account by which the API asks Keystone about tokens.
 type KeystoneConfig struct {
 	// AuthURL is Keystone's v3 endpoint. If it is empty, tokens are not validated, and every request needs
 	// TrustLoopback.

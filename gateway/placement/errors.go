@@ -89,7 +89,7 @@ type errorBody struct {
 	MinVersion string `json:"min_version,omitempty"`
 }
 
-// fail answers with an error. v is nil if the request's microversion is not known.
+// fail answers with an error. v is nil when the request's microversion is not known.
 func fail(w http.ResponseWriter, r *http.Request, id string, v *version, e *apiError) {
 	title := http.StatusText(e.status)
 	explanation := explanations[e.status]

@@ -139,7 +139,7 @@ func (c *call) providerQuery() (ProviderQuery, error) {
 	return q, nil
 }
 
-// parentOf reads parent_provider_uuid; named is false if the body does not have it.
+// parentOf reads parent_provider_uuid; named is false when the body does not have it.
 func parentOf(body map[string]any) (parent string, named bool) {
 	value, named := body["parent_provider_uuid"]
 	if s, ok := value.(string); ok {

@@ -2,7 +2,7 @@ package placement
 
 import "cellgate/internal/osnames"
 
-// customPrefix begins all names that callers may create.
+// customPrefix begins the names that callers may create.
 const customPrefix = osnames.CustomPrefix
 
 // StandardNames lists the names of a kind that every deployment has, sorted.

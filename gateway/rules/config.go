@@ -74,7 +74,7 @@ func FiltersInForce(configured []string) []string {
 	return slices.Concat(unnamed(alwaysFirst), configured, unnamed(alwaysLast))
 }
 
-// DefaultWeighers are the weighers if none are configured, for a release of Nova; "" means
+// DefaultWeighers are the weighers when none are configured, with a release of Nova; "" means
 // the newest.
 func DefaultWeighers(release string) []WeigherConfig {
 	return defaultWeighers((&Options{Release: release}).release())

@@ -92,7 +92,7 @@ func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement 
 	}
 }
 
-// existingClaim is a live claim that a consumer of the request already has.
+// existingClaim is a live claim that a consumer of the request has already.
 type existingClaim struct {
 	cell   int
 	claim  *cellgatev1.Claim

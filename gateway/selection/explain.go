@@ -128,7 +128,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	return out, nil
 }
 
-// refusalOfAll gives how the request of all instances would be refused; nil if all find hosts.
+// refusalOfAll is how the request of all instances would be refused; nil if all find hosts.
 func (s *selection) refusalOfAll(ctx context.Context, instances []schedule.ID) (*fault.Error, error) {
 	s.instances, s.places = instances, make([]*place, len(instances))
 	m, err := s.propose(ctx, s.pending())

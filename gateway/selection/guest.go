@@ -8,7 +8,7 @@ import (
 	"cellgate/schedule"
 )
 
-// guestOf encodes what a claim with an allocation keeps of its instance for later requests; nil for nothing.
+// guestOf encodes what a claim of an allocation keeps of its instance for later requests; nil for nothing.
 func guestOf(r *schedule.Request, rules *schedule.Rules, of *schedule.Allocation) *cellv1.Guest {
 	n := r.Nova
 	if n == nil {

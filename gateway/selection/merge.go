@@ -203,7 +203,7 @@ func (s *selection) ask(ctx context.Context, cell int, budget time.Duration, q *
 	return got
 }
 
-// fatalError gives the error that ends a merge; nil if only one cell is lost.
+// fatalError gives the error that ends a merge, nil when only one cell is lost.
 func fatalError(ctx context.Context, err error, pin bool) error {
 	kind := fault.KindOf(err)
 	switch {

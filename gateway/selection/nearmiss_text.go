@@ -96,7 +96,7 @@ func operatorChange(m *cellgatev1.NearMiss) string {
 	return fmt.Sprintf("host %s of %s: %s", m.GetServiceHost(), m.GetCell(), strings.Join(does, ", "))
 }
 
-// rejectText gives a filter with the detail of its rejection.
+// rejectText is a filter with the detail of its rejection.
 func rejectText(filter, detail string) string {
 	if detail == "" {
 		return filter

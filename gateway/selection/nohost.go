@@ -80,7 +80,7 @@ func sortRejects(d *cellgatev1.NoValidHost) {
 	slices.SortStableFunc(d.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
 }
 
-// lostNames gives the names of the lost cells, separated by commas.
+// lostNames are the names of the lost cells, separated by commas.
 func (s *selection) lostNames() string {
 	var names []string
 	for i, c := range s.svc.cells.All {

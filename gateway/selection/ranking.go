@@ -7,7 +7,7 @@ import (
 	"cellgate/schedule"
 )
 
-// ranking gives what the decision keeps of the ranking that placed the first instance; nil if this call did not place
+// ranking is what the decision keeps of the ranking that placed the first instance; nil when this call did not place
 // it.
 func (s *selection) ranking() *cellv1.Ranking {
 	if s.first == nil {

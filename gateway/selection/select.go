@@ -27,12 +27,13 @@ type selection struct {
 	// one.
 	cells  []cellState
 	places []*place
-	// source is the claim that a move replaces; nil until it is found, or if there is none.
+	// source is the claim that a move replaces; nil until it is found, and
+	// when there is none.
 	source *existingClaim
 	// decision is the decision id: from the first pick that places an instance, or from a
 	// claim that an earlier call made.
 	decision string
-	// first is the merge that placed the first instance; nil before, and if an earlier call placed it.
+	// first is the merge that placed the first instance; nil before, and when an earlier call placed it.
 	first *merged
 	// inexact is why the answer has exact=false; empty if it is exact.
 	inexact telemetry.Inexact
@@ -265,9 +266,9 @@ func (s *selection) place(ctx context.Context) error {
 	}
 }
 
-// progress is what a round of claims may change beside the places. A request that progressed goes on at once. Each
-// part is bounded: a cell is lost once, it has one retry for each of its other replicas, and a host that rejected a
-// claim is not chosen again.
+// progress is what a round of claims may change beside the places. A request that
+// progressed goes on at once. Each part is bounded: a cell is lost once and has one retry for each of
+// its other replicas, and a host that rejected a claim is not chosen again.
 type progress struct{ lost, rejections, retriesAfterUnknown int }
 
 func (s *selection) progress() progress {

@@ -12,7 +12,7 @@ import (
 // maxShapes bounds the shapes that are remembered.
 const maxShapes = 4096
 
-// shape identifies a placement: equal shapes have equal answers on equal tables.
+// shape names a placement: equal shapes have equal answers on equal tables.
 type shape [sha256.Size]byte
 
 // shapeOf hashes a serialized placement. It may differ between two builds of this
@@ -70,7 +70,7 @@ func (s *shapes) put(key shape, known schedule.GlobalStats) {
 	}
 }
 
-// width is how many of the best hosts a request of the shape picks among; see contention.
+// width is among how many of the best hosts a request of the shape picks; see contention.
 func (s *shapes) width(key shape, now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ type Config struct {
 // Parts read a cell's Nova tables, and import them.
 type Parts struct {
 	Config Config
-	// Open opens the cell's databases. It is called repeatedly until it succeeds.
+	// Open opens the cell's databases. It is called again until it succeeds.
 	Open func(context.Context) (Reader, error)
 	// Importer makes the importer of the tables' hosts; nil: this gateway never imports.
 	Importer func(HostImporter) Importer

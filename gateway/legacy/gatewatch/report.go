@@ -59,7 +59,7 @@ func (r *gateReport) request(required int, importer, look bool, doubt string) *c
 	return req
 }
 
-// noteOutcome records whether a report arrived: if not, the next one repeats its services.
+// noteOutcome notes whether a report arrived: if not, the next one repeats its services.
 func (r *gateReport) noteOutcome(err error) {
 	r.sent = r.sent || err == nil && r.sending
 	r.sending = false
@@ -88,7 +88,7 @@ func (r *gateReport) update(x *novadb.Snapshot, now time.Time, down time.Duratio
 	return news
 }
 
-// latest gives the newest heartbeat.
+// latest is the newest heartbeat.
 func latest(services []*cellv1.LegacyService) time.Time {
 	var at time.Time
 	for _, s := range services {

@@ -61,7 +61,7 @@ type Config struct {
 	FullEvery time.Duration
 	// MaxInstances bounds the instances that are kept in memory: 2,000,000. More are an error.
 	MaxInstances int
-	// MaxLeftOut bounds Report.LeftOut: 100. The counts are complete.
+	// MaxLeftOut bounds Report.LeftOut: 100. The counts are whole.
 	MaxLeftOut int
 	// Now is the clock of FullEvery; time.Now.
 	Now func() time.Time

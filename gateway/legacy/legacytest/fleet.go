@@ -10,7 +10,7 @@ import (
 // FleetCell is the uuid of the cell that Fleet makes, under the name cell1.
 const FleetCell = "c0000000-0000-0000-0000-000000000001"
 
-// FleetHost gives the name of a host of Fleet, by the id of its row.
+// FleetHost is the name of a host of Fleet, by the id of its row.
 func FleetHost(id int) string { return fmt.Sprintf("host%d", id) }
 
 // FleetUUID gives the uuid of a host of Fleet, by the id of its row.

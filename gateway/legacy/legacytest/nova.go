@@ -224,7 +224,7 @@ func (d *Database) insert(table string, rows []Row) error {
 	return tx.Commit()
 }
 
-// Mark gives the placeholder of argument i, from 1.
+// Mark is the placeholder of argument i, from 1.
 func (d *Database) Mark(i int) string {
 	if d.Kind == MariaDB {
 		return "?"
@@ -240,7 +240,7 @@ func (d *Database) Quote(column string) string {
 	return `"` + column + `"`
 }
 
-// Now gives the server's time in UTC.
+// Now is the server's time in UTC.
 func (d *Database) Now(t testing.TB) time.Time {
 	t.Helper()
 	q := "SELECT UTC_TIMESTAMP(6)"

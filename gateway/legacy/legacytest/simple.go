@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// simple runs statements with PostgreSQL's simple protocol, all of them or none.
+// simple runs statements by PostgreSQL's simple protocol, all of them or none.
 func (d *Database) simple(ctx context.Context, statements string) error {
 	c, err := d.DB.Conn(ctx)
 	if err != nil {

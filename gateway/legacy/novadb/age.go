@@ -94,7 +94,7 @@ func (x *Snapshot) Up(s *Service, now time.Time, down time.Duration) bool {
 	return s.Up(now, down)
 }
 
-// Written gives the newest time of a row that is not later than at; zero if it has none.
+// Written gives the newest time of a row that is not later than at; zero when it has none.
 func (i *Instance) Written(at time.Time) time.Time {
 	var w time.Time
 	for _, t := range []time.Time{i.CreatedAt, i.UpdatedAt, i.DeletedAt} {

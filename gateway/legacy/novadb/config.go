@@ -68,7 +68,7 @@ type Config struct {
 	MaxRows int
 	// PageSize bounds the rows of a query: 1,000.
 	PageSize int
-	// MaxLeftOut bounds Snapshot.LeftOut: 100. The counts are complete.
+	// MaxLeftOut bounds Snapshot.LeftOut: 100. The counts are whole.
 	MaxLeftOut int
 	// Connections bounds the connections to each database: 2.
 	Connections int

@@ -49,7 +49,7 @@ type InstancePage struct {
 	At time.Time
 	// Last is the greatest id up to which rows were read.
 	Last int64
-	// Age is the same for all pages of one part.
+	// Age is the same for all pages of a part.
 	Age InstanceAge
 }
 

@@ -19,7 +19,7 @@ type session struct {
 	broken   bool
 }
 
-// openSession takes a connection from the pool.
+// openSession takes a connection of the pool.
 func (d *database) openSession(ctx context.Context) (*session, error) {
 	ctx, cancel := d.soon(ctx)
 	defer cancel()

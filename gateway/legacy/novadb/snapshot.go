@@ -117,7 +117,7 @@ const (
 	NotImportable Reason = "not_importable"
 )
 
-// NamelessAggregates gives the aggregates of hosts that have no uuid of their own, by id.
+// NamelessAggregates are the aggregates of hosts that have no uuid of their own, by id.
 func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
 	if x.api == nil {
 		return nil
@@ -142,7 +142,7 @@ func (x *Snapshot) names() []string {
 	return names
 }
 
-// ServicesByID gives the Services by the ids of their rows.
+// ServicesByID are the Services by the ids of their rows.
 func (x *Snapshot) ServicesByID() map[int64]*Service {
 	m := make(map[int64]*Service, len(x.Services))
 	for i := range x.Services {
@@ -229,7 +229,7 @@ func (x *Snapshot) leave(why *LeftOut, most int) {
 	}
 }
 
-// caseless gives the services' hosts by their names in lower case.
+// caseless are the services' hosts by their names in lower case.
 func (x *Snapshot) caseless() map[string]string {
 	if x.lower == nil {
 		x.lower = make(map[string]string, len(x.Services))

@@ -31,7 +31,7 @@ const (
 	OtherSchema Trouble = "schema"
 	// TooManyRows: a table has more live rows than MaxRows.
 	TooManyRows Trouble = "too_many_rows"
-	// NotMapped: cell_mappings does not have the cell, or has its name twice.
+	// NotMapped: cell_mappings does not have the cell, or has the name twice.
 	NotMapped Trouble = "cell_not_mapped"
 	// Cancelled: the caller gave up.
 	Cancelled Trouble = "cancelled"
@@ -120,7 +120,7 @@ func mysqlTrouble(number uint16) Trouble {
 	return Failed
 }
 
-// postgresTrouble maps SQLSTATEs.
+// postgresTrouble reads SQLSTATEs.
 func postgresTrouble(code string) Trouble {
 	switch {
 	case strings.HasPrefix(code, "28"), code == "42501":

@@ -91,7 +91,7 @@ func load(ctx context.Context, s *server, database, file string, progress Loadin
 	return s.load(ctx, database, r)
 }
 
-// progressReader reads a dump, and reports every two seconds how much of the file was read.
+// progressReader reads a dump and reports every two seconds how much of the file was read.
 type progressReader struct {
 	dump     *dump
 	name     string

@@ -33,7 +33,7 @@ type Loading func(file string, done, total int64)
 type server struct {
 	// prepare creates the server's files in its folder, and gives the command that runs the server.
 	prepare func(ctx context.Context, dir string) (*exec.Cmd, error)
-	// load runs a dump, in a database created for it unless the dump names others.
+	// load runs a dump, in a database made for it unless the dump names others.
 	load func(ctx context.Context, database string, dump io.Reader) error
 	// url gives the URL of a database. home is a database that every server has.
 	url  func(database string) string
@@ -201,7 +201,7 @@ func (d *Databases) find(ctx context.Context, s *server) error {
 		}
 		switch {
 		case rows("cell_mappings"):
-			// Nova's API database once had Placement's tables; they are empty or old.
+			// Nova's API database had Placement's tables once; they are empty or old.
 			d.API = s.url(name)
 		case rows("compute_nodes"):
 			cells = append(cells, name)

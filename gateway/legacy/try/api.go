@@ -81,7 +81,7 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 // deniedTo matches the user in the error of MySQL and MariaDB for a table that it may not read.
 var deniedTo = regexp.MustCompile(`to user ('[^']*'@'[^']*')`)
 
-// grant gives the statement that lets the user of a database's URL read a table.
+// grant is the statement that lets the user of a database's URL read a table.
 func grant(database, table string, denied error) string {
 	u, err := url.Parse(database)
 	if err != nil {

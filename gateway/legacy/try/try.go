@@ -51,7 +51,7 @@ type Report struct {
 	LeftOut    []novadb.LeftOut `json:"left_out"`
 	// Unprovided are the names of hosts without a provider in Placement; these hosts are left out.
 	Unprovided []string `json:"unprovided"`
-	// Unread are tables that the user may not read; their content is missing.
+	// Unread are tables that the user may not read: their content is missing.
 	Unread  []Unread `json:"unread"`
 	Flavors []Flavor `json:"flavors"`
 	Replays []Replay `json:"replays"`
@@ -118,13 +118,13 @@ type Replay struct {
 	Nova   string `json:"nova"`
 	Chosen string `json:"chosen"`
 	Rank   int    `json:"rank"`
-	// Rejected is the filter that rejects Nova's host by itself; empty if none does.
+	// Rejected is the filter that rejects Nova's host by itself; empty where none does.
 	Rejected string        `json:"rejected,omitempty"`
 	Passed   int           `json:"passed"`
 	Took     time.Duration `json:"took_ns"`
 	// Problem is why nothing was chosen.
 	Problem string `json:"problem"`
-	// Refusal is why no host passes, as a cellgate.v1.NoValidHost; unset if the spec could not be translated.
+	// Refusal is why no host passes, as a cellgate.v1.NoValidHost; unset where the spec could not be translated.
 	Refusal json.RawMessage `json:"refusal,omitempty"`
 }
 

@@ -336,8 +336,8 @@ func (m *Mirror) addHeld(ctx context.Context, id string, want *placement.Provide
 	return m.CopyProvider(ctx, id, "")
 }
 
-// CopyNames makes the custom names of a kind equal. A name that the source does not have stays while a provider of
-// the target uses it.
+// CopyNames makes the custom names of a kind equal. A name that the source does not have stays while a provider of the
+// target has it.
 func (m *Mirror) CopyNames(ctx context.Context, kind placement.NameKind) error {
 	for range readTries {
 		have, err := m.target.Names(ctx, kind)

@@ -8,7 +8,7 @@ import (
 	"cellgate/gateway/placement"
 )
 
-// Held is a provider with what consumers hold of it: class → amount, by consumer.
+// Held is a provider, and what consumers hold of it: class → amount, by consumer.
 type Held struct {
 	*placement.Provider
 	By map[string]map[string]int64

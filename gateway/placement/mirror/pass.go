@@ -26,7 +26,7 @@ const (
 	ProviderMissing What = "provider missing"
 	ProviderDiffers What = "provider differs"
 	ProviderExtra   What = "provider extra"
-	// ProviderAgents: an agent reports the provider's tree, so nothing else may change it.
+	// ProviderAgents: an agent reports the provider's tree, and nothing else may change it.
 	ProviderAgents  What = "provider of an agent"
 	ConsumerMissing What = "consumer missing"
 	ConsumerDiffers What = "consumer differs"
