@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxOps and maxOpBytes bound one ClaimBatch. A cell validates that many operations in
-	// its fast path.
+	// maxOps and maxOpBytes bound one ClaimBatch. maxOps is the most operations that a cell
+	// validates in its fast path (plainClaims of package cell).
 	maxOps     = 128
 	maxOpBytes = rpc.MaxMessageBytes / 2
 	// maxCommits is how many ClaimBatch calls to one replica run at once if the earlier ones
