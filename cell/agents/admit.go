@@ -10,9 +10,9 @@ import (
 	"cellgate/shard"
 )
 
-// admit refuses a host whose row would take more than its caller, or the cell, may have,
-// and one that names another host's provider. settle is called when the row is in the table,
-// or was not written. A row that is no larger than the one before is always within the limits.
+// admit refuses a host whose row would exceed the limits of its caller or of the cell, and a host that
+// names another host's provider. The caller calls settle when the row is in the table or was not
+// written. A row that is no larger than the row before it is always within the limits.
 func (s *Service) admit(ctx context.Context, h *shard.Host) (settle func(), err error) {
 	if i, of := s.rows.ForeignProvider(h); i >= 0 {
 		return nil, fault.Invalid(fmt.Sprintf("providers[%d].uuid", i), "is a provider of host %s", of)

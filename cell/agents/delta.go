@@ -10,10 +10,10 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// applyDelta gives the state that a delta makes of the held one, which is not changed
-// and shares its unchanged parts with the new one. The schema has checked the delta's
-// fields one by one; what is wrong with how they fit together, or with what is held,
-// is named. Epoch and follow are the delta's.
+// applyDelta returns the state that results from applying a delta to the held state. It does not change
+// the held state, which shares its unchanged parts with the new one. The schema has already checked the
+// delta's fields one by one: the error names conflicts between fields, and with the held state. Epoch
+// and follow are the delta's.
 func applyDelta(held *agentv1.FullState, d *agentv1.Delta) (*agentv1.FullState, error) {
 	out := shallow(held)
 	out.Version, out.Epoch, out.Follow = d.GetVersion(), d.GetEpoch(), d.GetFollow()
@@ -51,8 +51,8 @@ func applyDelta(held *agentv1.FullState, d *agentv1.Delta) (*agentv1.FullState, 
 	return out, nil
 }
 
-// How many of each a FullState may have, as its schema says: lists that a delta makes
-// longer are not looked through again for what was right before.
+// The maximum list lengths of a FullState, as in its schema. After a delta only the lengths are
+// checked: the items that were held before are valid already.
 const (
 	maxProviders  = 256
 	maxInstances  = 10_000
@@ -83,9 +83,8 @@ func (p *problems) bound(list string, n, least, most int) {
 	}
 }
 
-// edited is a list in which each of put takes the place of the one with its name, or
-// is added at the end, without those that gone names. A name is compared whatever its
-// letters' case, as uuids are.
+// edited returns the held list with changes: each item of put replaces the item of the same name or is
+// appended, and the items that gone names are removed. Names compare without case, as uuids do.
 func edited[M any](bad *problems, list, field string, held, put []M, gone []string, nameOf func(M) string) []M {
 	if len(put) == 0 && len(gone) == 0 {
 		return held

@@ -10,6 +10,6 @@
 //	verifier.go      claims are offered to agents (offers.go), which give verdicts (verdicts.go,
 //	                 doubts.go)
 //
-// A verdict ends no lease. It ends a claim that nobody was answered with, in sync mode, and a
-// confirmed one that its host gives back.
+// A verdict does not end a lease. It ends a claim in two cases: in sync mode, before the caller is
+// answered, and when a host gives back a confirmed claim.
 package agents

@@ -7,15 +7,15 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// putOffRejection is a rejection that is not taken yet.
+// putOffRejection is a rejection that has not been applied yet.
 type putOffRejection struct {
 	session *stream
 	verdict *agentv1.Verdict
 }
 
-// putOff puts a rejection off when it may be of claims that are no more: it is for want
-// of room, and another replica may have ended claims on the host that this one has not
-// read. A claim's second rejection is not doubted.
+// putOff defers a rejection for lack of room, and reports whether it did: another replica may have
+// ended claims on the host that this replica has not read yet. The second rejection of a claim is not
+// deferred.
 func (v *verifier) putOff(a *stream, in *agentv1.Verdict) bool {
 	switch in.GetReason() {
 	case agentv1.Verdict_NO_ROOM, agentv1.Verdict_NO_NUMA, agentv1.Verdict_NO_PCI, agentv1.Verdict_INSTANCE_EXISTS:
@@ -44,9 +44,8 @@ func (v *verifier) putOff(a *stream, in *agentv1.Verdict) bool {
 	return true
 }
 
-// recheck reads the journal for rejections that are doubted, those that wait together,
-// and offers their claims again, until ctx ends. When it cannot be read in time they
-// count as they are.
+// recheck reads the journal for the deferred rejections, all that wait at once, and offers their claims
+// again, until ctx ends. If the journal cannot be read in time, the rejections count.
 func (v *verifier) recheck(ctx context.Context) error {
 	for {
 		select {
@@ -74,7 +73,7 @@ func (v *verifier) recheck(ctx context.Context) error {
 	}
 }
 
-// offerAgain offers a claim whose rejection was doubted, after the ends that were read.
+// offerAgain sends the ends of claims that the journal brought, then offers the rejected claim again.
 func (v *verifier) offerAgain(d putOffRejection) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

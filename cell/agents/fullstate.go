@@ -20,8 +20,8 @@ func readHost(in *agentv1.FullState) (*shard.PutHost, error) {
 	return put, err
 }
 
-// ReadHost is what a state registers, with the facts that read gives of the host, which are what its
-// facts are judged by.
+// ReadHost returns what a state registers, and the facts that read parses from the host. The state's
+// facts are validated by that parse.
 func ReadHost(in *agentv1.FullState, read func(*shard.Host) *replica.Facts) (*shard.PutHost, *replica.Facts, error) {
 	var r stateReader
 	h := shard.Host{
@@ -61,7 +61,7 @@ func ReadHost(in *agentv1.FullState, read func(*shard.Host) *replica.Facts) (*sh
 	return put, facts, nil
 }
 
-// once notes an item of a list, and a problem when the list has it already.
+// once records an item of a list, and a problem if the list has the item already.
 func once[K comparable](r *stateReader, seen map[K]struct{}, item K, path, name string) {
 	if _, is := seen[item]; is {
 		r.Problem(path, "%s stands there already", name)
@@ -69,8 +69,8 @@ func once[K comparable](r *stateReader, seen map[K]struct{}, item K, path, name 
 	seen[item] = struct{}{}
 }
 
-// providers: the root first, which is the host itself; each child after its
-// parent, which is in the same tree.
+// providers reads the provider tree: the root comes first and is the host itself; each child comes
+// after its parent, which is in the same tree.
 func (r *stateReader) providers(host string, in []*agentv1.Provider) []shard.Provider {
 	out := make([]shard.Provider, len(in))
 	known := map[string]struct{}{}
@@ -118,7 +118,7 @@ func (r *stateReader) inventories(path string, in []*agentv1.Inventory) []shard.
 		if out[i].MaxUnit == 0 {
 			out[i].MaxUnit = max(out[i].Total, 1)
 		}
-		// Of a class of which there is nothing, no unit is wrong.
+		// With a total of 0 every unit is valid.
 		if out[i].Total > 0 && out[i].MinUnit > out[i].MaxUnit {
 			r.Problem(path+".min_unit", "must not exceed max_unit (%d)", out[i].MaxUnit)
 		}

@@ -9,8 +9,8 @@ import (
 	"cellgate/shard"
 )
 
-// HeldState is the last state of a host whose agent reports to this replica, and its report;
-// nil for none, for a silent agent, and for one whose newest state is refused.
+// HeldState returns the last state of a host whose agent reports to this replica, and its report. Both
+// are nil if there is none, if the agent is silent, or if its newest state is refused.
 func (s *Service) HeldState(uuid string) (*shard.Host, *Report) {
 	rep := s.Reports.Newest(uuid)
 	if rep == nil || !s.Streams.isActive(uuid, rep.by) || s.RefusalOf(uuid) != nil {
@@ -22,8 +22,8 @@ func (s *Service) HeldState(uuid string) (*shard.Host, *Report) {
 	return rep.host(), rep
 }
 
-// ComparableReport gives the report that a host's row is of, nil when the two cannot be
-// compared: the agent must be up at this replica, know its instances, and not be refused since.
+// ComparableReport returns the report that a host's row was written from. It is nil unless the agent is
+// up at this replica, knows its instances, and has had no newer state refused.
 func (s *Service) ComparableReport(row *replica.HostRow) *Report {
 	if row == nil || row.Host == nil || row.Host.Imported || row.Host.InstancesUnknown {
 		return nil
@@ -41,8 +41,8 @@ func (s *Service) ComparableReport(row *replica.HostRow) *Report {
 	return rep
 }
 
-// InstanceGone is the error of a release with ClaimRef.unless_reported while the claim's host
-// may still have the instance; nil when the claim may be released.
+// InstanceGone checks a release with ClaimRef.unless_reported. It returns an error while the claim's
+// host may still have the instance, and nil if the claim may be released.
 func (s *Service) InstanceGone(id string) error {
 	claim := s.rows.Claim(id)
 	if claim == nil {
@@ -68,8 +68,8 @@ func (s *Service) InstanceGone(id string) error {
 	return nil
 }
 
-// InstanceDifference says which instances that Nova's tables have on a host its agent does
-// not list, or the other way round; "" for none, and for an agent that does not know them.
+// InstanceDifference describes how the instances that Nova's tables have on a host differ from those
+// that its agent lists. It is "" if they are the same, or if the agent does not know its instances.
 func (s *Service) InstanceDifference(uuid string, rep *Report) string {
 	if rep.State.GetInstancesUnknown() {
 		return ""
@@ -100,8 +100,8 @@ func (s *Service) InstanceDifference(uuid string, rep *Report) string {
 	return ""
 }
 
-// ReportLacks reports whether the ComparableReport of a claim's host does not have the claim's
-// instance, and which report that is; false without one.
+// ReportLacks reports whether the ComparableReport of a claim's host lacks the claim's instance, and
+// names that report. Without a comparable report, lacks is false.
 func (s *Service) ReportLacks(claim *shard.Claim) (report shard.Registration, lacks bool) {
 	rep := s.ComparableReport(s.rows.Host(claim.HostUUID))
 	if rep == nil {

@@ -12,22 +12,22 @@ import (
 	"cellgate/shard"
 )
 
-// A host may have streams of two agent incarnations: a dead agent's stream stays open for a while,
-// and its last state may be read or written late; or two agents report the host. The shard cannot
-// tell which incarnation is newer. So a state replaces another incarnation's row only when its agent
-// was asked for it because of that row (askOver): an agent that died before the row was written
+// A host may have streams of two agent incarnations: a dead agent's stream stays open for a while, and
+// its last state may be read or written late; or two agents report the host. The shard cannot tell
+// which incarnation is newer. So a state replaces another incarnation's row only if the replica asked
+// the agent for the state because of that row (askOver): an agent that died before the row was written
 // cannot answer. States of an incarnation are not written while a later stream of another one is
-// active. At each heartbeat the active stream compares the row with its own state, and asks its
-// agent for the state again when they differ, as while two agents run.
+// active. At each heartbeat the replica compares the row with the state of the active stream. If they
+// differ, as while two agents run, it asks the agent for the state again.
 
-// askOver asks the agent for its state over another incarnation's row. The new epoch voids its reports
-// from before.
+// askOver asks the agent for its state, to replace another incarnation's row. The new epoch voids the
+// agent's earlier reports.
 func (a *stream) askOver(boot string) *agentv1.ReportResponse {
 	a.askedOver = boot
 	return resync(a.epoch.Add(1), "the host's row is of agent incarnation "+boot, 0)
 }
 
-// reportSummary is what a stream's newest accepted state is.
+// reportSummary identifies the newest accepted state of a stream.
 type reportSummary struct {
 	shard.Registration
 	serviceHost string
@@ -42,15 +42,15 @@ func summaryOf(s *agentv1.FullState) *reportSummary {
 	}
 }
 
-// isIn reports whether a row is that state, or a later one of its incarnation.
+// isIn reports whether a row holds this state, or a later one of the same incarnation.
 func (w *reportSummary) isIn(h *shard.Host) bool {
 	return h.BootID == w.BootID && h.StateVersion >= w.StateVersion
 }
 
-// askForLostState asks the agent for its state again when the host's row is another
-// incarnation's: from the second such heartbeat on, since one agent may be about to follow
-// another. A replica that the agent did not ask to write first waits for the replica that it
-// did. A replica that cannot read the journal does not ask: it may not know the newest row.
+// askForLostState asks the agent for its state again if another incarnation's row has replaced it. The
+// first such heartbeat is ignored, since one agent may be about to succeed the other. A replica that
+// the agent did not ask to write waits longer, for the replica that it did ask. A replica that cannot
+// read the journal does not ask: it may not know the newest row.
 func (a *stream) askForLostState() *agentv1.ReportResponse {
 	row := a.rows.Host(a.host)
 	if a.registering || row == nil || row.Host == nil || row.Host.Imported || !a.Streams.isActive(a.host, a) {
@@ -87,8 +87,8 @@ func (a *stream) askForLostState() *agentv1.ReportResponse {
 	return a.renewal(why, 0, row.Host)
 }
 
-// renewal asks for the whole state as a new version, above that of a row of the same incarnation;
-// nil for no row.
+// renewal asks for the whole state as a new version. If row is of the same incarnation, the version
+// must be above the row's; row may be nil.
 func (a *stream) renewal(why string, within time.Duration, row *shard.Host) *agentv1.ReportResponse {
 	m := resync(a.epoch.Add(1), why, within)
 	m.GetResync().Renew = true
@@ -102,16 +102,16 @@ func incarnationText(r shard.Registration, serviceHost string) string {
 	return fmt.Sprintf("of agent incarnation %s (service host %s, version %d)", r.BootID, serviceHost, r.StateVersion)
 }
 
-// asking is when an agent of a host was last asked for what another incarnation had overwritten,
-// and how long until the next time.
+// asking records when an agent of a host was last asked for a state that another incarnation had
+// overwritten, and how long to wait before the next request.
 type asking struct {
 	at   time.Time
 	wait time.Duration
 }
 
-// mayAskAgain notes that an agent of a host is asked, and reports whether it is time: two
-// running agents overwrite each other ever more seldom, from least to most apart. A host of
-// which none was asked for twice the most begins again.
+// mayAskAgain reports whether an agent of a host may be asked now, and records the request. The
+// interval doubles from least to most, so that two running agents overwrite each other less and less
+// often. After 2 × most without a request, it is least again.
 func (s *Streams) mayAskAgain(host string, least, most time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,9 +160,9 @@ func (s *Streams) activeLocked(host string) *stream {
 	return list[len(list)-1]
 }
 
-// superseded reports whether the active stream of the host was opened later than a stream, by
-// another incarnation: this one's states are not written. When the active stream ends, the agent
-// that stays is asked for its state (askForLostState).
+// superseded reports whether another incarnation opened the active stream of the host later than a
+// given stream, whose states are then not written. When the active stream ends, the agent of the
+// remaining stream is asked for its state (askForLostState).
 func (s *Streams) superseded(host string, opened uint64, boot string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +203,8 @@ func (s *Streams) lastReports(host string) (list []*reportSummary) {
 	return list
 }
 
-// OtherIncarnation is the finding that a host's row is of another incarnation, or an earlier state, than
-// the last report of an agent that is up here; nil when it is not.
+// OtherIncarnation returns the finding that a host's row is of another incarnation, or of an earlier
+// state, than the last report of an agent that is up here. It returns nil if the row matches.
 func (s *Service) OtherIncarnation(row *replica.HostRow) *cellgatev1.Finding {
 	if row == nil || row.Host == nil || row.Host.Imported {
 		return nil

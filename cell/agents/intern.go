@@ -6,8 +6,8 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// internTexts has the texts of a state or a delta that many hosts have share memory: what is held of
-// each host, and its row, keep them.
+// internTexts makes equal texts of many hosts share memory. The held state of each host, and its row,
+// keep these texts.
 func internTexts(providers []*agentv1.Provider, instances []*agentv1.Instance, aggregates []*agentv1.Aggregate, facts *agentv1.Facts) {
 	for _, p := range providers {
 		for i := range p.GetTraits() {

@@ -10,8 +10,8 @@ import (
 	"cellgate/shard"
 )
 
-// followEnds sends agents that may know of claims that those are no more, or no more
-// there. Whoever offered them: the agent judges the next offer by what is left.
+// followEnds tells agents which claims have ended or left their host, whichever replica offered them:
+// an agent judges the next offer by the claims that are left.
 func (v *verifier) followEnds(changes []shard.Change) {
 	for i := range changes {
 		c := changes[i].Claim
@@ -29,8 +29,8 @@ func (v *verifier) followEnds(changes []shard.Change) {
 	}
 }
 
-// followOffer offers a claim that is new on its host, and again one that became confirmed
-// though the host rejected it.
+// followOffer offers a claim that is new on its host. A claim that was confirmed although the host
+// rejected it is offered again.
 func (v *verifier) followOffer(id string) {
 	c := v.rows.Claim(id)
 	if c == nil {
@@ -49,7 +49,7 @@ func (v *verifier) followOffer(id string) {
 	}
 }
 
-// followConfirm offers a claim again that another replica confirmed.
+// followConfirm offers a claim again after another replica confirmed it.
 func (v *verifier) followConfirm(id string) {
 	c := v.rows.Claim(id)
 	if c == nil {
@@ -60,9 +60,8 @@ func (v *verifier) followConfirm(id string) {
 	}
 }
 
-// offer sends a claim to its host's agent; again at the next look when it cannot be sent.
-// One that it moves on the same host goes first: the agent must know whose instance it
-// sees.
+// offer sends a claim to its host's agent. If it cannot be sent, the next sweep offers it again. A
+// claim on the same host that it moves goes first: the agent must know whose instance it sees.
 func (v *verifier) offer(h *verifyingHost, c *shard.Claim) {
 	if from := v.rows.Claim(c.Moves); from != nil && from.HostUUID == c.HostUUID && h.offers[from.ClaimID] == nil {
 		v.send(h, from, offerOf(from))
@@ -79,7 +78,7 @@ func (v *verifier) send(h *verifyingHost, c *shard.Claim, m *agentv1.ReportRespo
 	v.at[c.ClaimID] = c.HostUUID
 }
 
-// sendEnded sends a host's agent that a claim is not there any more.
+// sendEnded tells a host's agent that a claim is no longer on the host.
 func (v *verifier) sendEnded(host, id string) {
 	h := v.hosts[host]
 	if h == nil {
@@ -100,8 +99,7 @@ func (v *verifier) sendEnded(host, id string) {
 	delete(v.at, id)
 }
 
-// sendEnds sends a host's agent which of the claims that it was offered are not there
-// any more.
+// sendEnds tells a host's agent which of the claims that it was offered are no longer on the host.
 func (v *verifier) sendEnds(host string, h *verifyingHost) {
 	for id := range h.offers {
 		if c := v.rows.Claim(id); c == nil || c.HostUUID != host {
@@ -116,8 +114,8 @@ func (v *verifier) noteMissed(host string, h *verifyingHost) {
 	v.schedule(host, v.now())
 }
 
-// sweep brings what a host's agent knows in line with the table, and sends it which
-// claims there are.
+// sweep brings the claims that a host's agent knows in line with the table, and sends the agent the set
+// of all claims on the host.
 func (v *verifier) sweep(host string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -148,12 +146,12 @@ func (v *verifier) sweepLocked(host string) {
 		o := h.offers[c.ClaimID]
 		switch {
 		case o == nil && c.Seen && h.knows(c):
-			// The host has its instance.
+			// The host already has the claim's instance.
 		case o == nil && c.GaveBack():
-			// It takes nothing there.
+			// The claim takes no resources on the host.
 		case o == nil:
 			if v.offer(h, c); !h.known {
-				return // it reads too slowly: the rest at the next look
+				return // the agent reads too slowly: the next sweep sends the rest
 			}
 		case o.verdict == nil && !o.counted && now.Sub(o.sent) > unansweredAfter:
 			o.counted = true
@@ -163,12 +161,12 @@ func (v *verifier) sweepLocked(host string) {
 		}
 	}
 	h.reported = nil
-	// Not all hosts at one moment.
+	// Spread the sweeps of the hosts over time.
 	h.sweptAt = now.Add(-rand.N(VerifySweep / 4))
 }
 
-// knows reports whether the agent knew of a claim by itself when its stream began. One that
-// was started again, without an instance that it had, does not.
+// knows reports whether the agent listed the claim's instance when its stream began. An agent that
+// restarted without an instance that it had before does not know the claim.
 func (h *verifyingHost) knows(c *shard.Claim) bool {
 	if h.reported == nil {
 		return true
@@ -177,7 +175,7 @@ func (h *verifyingHost) knows(c *shard.Claim) bool {
 	return there
 }
 
-// reportedIn are the instances of a state, by canonical uuid.
+// reportedIn returns the instances of a state, by canonical uuid.
 func reportedIn(s *agentv1.FullState) map[string]struct{} {
 	out := make(map[string]struct{}, len(s.GetInstances()))
 	for _, i := range s.GetInstances() {
@@ -186,13 +184,14 @@ func reportedIn(s *agentv1.FullState) map[string]struct{} {
 	return out
 }
 
-// repeatOffer offers a claim again that its host rejected and has to hold all the same: one that
-// is confirmed, and any in VerifyShadow. Else it would not be in the agent's book, and its
-// room would be promised again. The agent is not asked for a verdict; one that rejects it
-// all the same is noted, but not offered again in spite of the same state. Nor is one that was
-// given back (ABORTED): the agent would say the same, and what comes of it is the shard's to
-// say; but it is where the claim took the place of another, which no abort ends. That it did
-// is sent to the agent too that did not reject it, so that it refuses to abort it.
+// repeatOffer offers a claim again that its host rejected and must hold all the same: a confirmed
+// claim, and in VerifyShadow any claim. Otherwise the agent's ledger would lack the claim, and its room
+// would be promised twice. The agent is not asked for a verdict. If it rejects the claim again, that is
+// recorded, and the claim is not offered again for the same state.
+//
+// A claim that was given back (ABORTED) is not repeated: the agent would answer the same, and the shard
+// decides what follows. The exception is a confirmed move, which no abort ends. An agent that did not
+// reject the move is also sent its confirmation, so that it refuses to abort the claim.
 func (v *verifier) repeatOffer(h *verifyingHost, c *shard.Claim) {
 	o := h.offers[c.ClaimID]
 	if o == nil {
@@ -222,7 +221,7 @@ func (v *verifier) repeatOffer(h *verifyingHost, c *shard.Claim) {
 	}
 }
 
-// offerOf is a claim as its host's agent gets it.
+// offerOf builds the offer of a claim for its host's agent.
 func offerOf(c *shard.Claim) *agentv1.ReportResponse {
 	o := &agentv1.ClaimOffer{
 		ClaimId: c.ClaimID, InstanceUuid: c.Instance(), ConsumerUuid: c.ConsumerUUID,

@@ -9,17 +9,17 @@ import (
 // maxOutbox is how many messages may wait for one agent to read them.
 const maxOutbox = 256
 
-// outbox has what waits to be sent on a stream. It takes no memory while it is empty: a cell has a
-// stream for each host. The zero value is ready.
+// outbox queues messages that wait to be sent on a stream. While empty it takes no memory, since a cell
+// has a stream for each host. The zero value is ready.
 type outbox struct {
 	mu      sync.Mutex
 	waiting []*agentv1.ReportResponse
-	// sending: somebody sends what waits.
+	// sending: a goroutine is sending the waiting messages.
 	sending, closed bool
 }
 
-// put adds a message, and starts what sends it unless it runs. It never waits: false when the outbox
-// is full or closed.
+// put adds a message, and calls start if nothing is sending. It never blocks: it returns false if the
+// outbox is full or closed.
 func (o *outbox) put(m *agentv1.ReportResponse, start func()) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -34,8 +34,8 @@ func (o *outbox) put(m *agentv1.ReportResponse, start func()) bool {
 	return true
 }
 
-// removeAll empties the outbox and gives what was in it, in the order of put. Who gets nothing stops
-// sending.
+// removeAll empties the outbox and returns its messages in the order of put. A sender that gets none
+// stops.
 func (o *outbox) removeAll() []*agentv1.ReportResponse {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -44,7 +44,7 @@ func (o *outbox) removeAll() []*agentv1.ReportResponse {
 	return all
 }
 
-// close has nothing started any more.
+// close discards the waiting messages and refuses new ones.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

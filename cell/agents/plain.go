@@ -9,10 +9,9 @@ import (
 	"cellgate/shard"
 )
 
-// validate checks a FullState or a Delta as rpc.Validate does. The schema's rules take ten
-// times as long as reading the message, mostly for traits, so that providers and instances that
-// plainly keep them are left out. When a whole cell reports at once, the processors are needed
-// for selections.
+// validate checks a FullState or a Delta as rpc.Validate does. The schema's rules take ten times as
+// long as decoding the message, mostly for traits. So providers and instances that obviously keep the
+// rules are skipped: when a whole cell reports at once, selections need the processors.
 func validate(m proto.Message) error {
 	return rpc.ValidateUnless(m, func(m protoreflect.Message, of protoreflect.Descriptor) bool {
 		switch m := m.Interface().(type) {
@@ -35,9 +34,9 @@ func validate(m proto.Message) error {
 	})
 }
 
-// Limits of agent.proto; maxProviders and maxInstances are too.
+// Limits of agent.proto, like maxProviders and maxInstances.
 const (
-	plainTraits      = 64 // more are compared by the schema's rules
+	plainTraits      = 64 // more traits are compared by the schema's rules
 	plainInventories = 64
 	plainUsages      = 256
 	plainText        = 255

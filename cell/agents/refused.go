@@ -20,22 +20,22 @@ import (
 	"cellgate/shard"
 )
 
-// A host whose newest state is refused stays in service by the one before, where the shard
-// has one of the same agent incarnation, and where the agent judges the claims that are made on it:
-// it knows what the cell does not. The refusal names the version that the shard has, and
-// the agent's heartbeats name it again (docs/adr/0023). What only a report shows is neither
-// found nor put right on such a host.
+// A host whose newest state is refused stays in service on its last accepted state, on two conditions:
+// the shard has that state from the same agent incarnation, and the agent judges the claims made on the
+// host, since it knows what the cell does not. The refusal names the version that the shard has, and
+// the agent's heartbeats name it in turn (docs/adr/0023). On such a host, mismatches that only a report
+// shows are neither found nor repaired.
 
-// refusal is the newest state that a stream's agent reported, which was refused, and none was
-// accepted on the stream since. It is not changed.
+// refusal is the newest state that a stream's agent reported, if that state was refused and none was
+// accepted on the stream since. It is immutable.
 type refusal struct {
 	host  string
 	state *agentv1.FullState
-	// since is of the first refusal without an accepted state between.
+	// since is the time of the first refusal since a state was last accepted.
 	since    time.Time
 	problems []string
-	// held is what the shard has of the agent's incarnation, which heartbeats are to name; the zero
-	// value when the host does not stay by it.
+	// held is the registration that the shard has of the agent's incarnation and that heartbeats must
+	// name. It is zero if the host does not stay in service.
 	held shard.Registration
 }
 
@@ -56,9 +56,9 @@ func (f *refusal) text() string {
 	return fmt.Sprintf("version %d of its state is refused: %s; %s", f.state.GetVersion(), strings.Join(f.problems, ", "), stays)
 }
 
-// refusedWhole answers a whole state that breaks a rule, and notes it when its sender may report the host. The
-// host stays when the shard has a state of the same agent incarnation, the agent judges claims, and
-// what it says counts.
+// refusedWhole answers a full state that breaks a rule, and records the refusal if the sender may
+// report the host. The host stays in service if the shard has a state of the same agent incarnation,
+// the agent judges claims, and its verdicts count.
 func (t *registration) refusedWhole(ctx context.Context, in *agentv1.FullState, err error) result {
 	m := t.refused(in.GetBootId(), in.GetVersion(), err)
 	out := result{reply: m}
@@ -95,8 +95,8 @@ func (a *stream) endRefusal() {
 	}
 }
 
-// acceptsHeartbeat takes a heartbeat of the state that is held while the newest one is refused; false
-// for any other. One on a stream that nothing was accepted on makes it a stream of the host.
+// acceptsHeartbeat reports whether a heartbeat names the held state while the newest state is refused.
+// If no state was accepted on the stream yet, such a heartbeat binds the stream to the host.
 func (a *stream) acceptsHeartbeat(b *agentv1.Heartbeat) bool {
 	if !a.refusal.isNamedBy(b) {
 		return false
@@ -117,7 +117,7 @@ func (a *stream) newest() *agentv1.FullState {
 	return a.held
 }
 
-// refusals are those that stand, by host and stream. The zero value is ready.
+// refusals are the current refusals by host and stream. The zero value is ready.
 type refusals struct {
 	mu     sync.Mutex
 	byHost map[string]map[*stream]*refusal
@@ -144,8 +144,8 @@ func (r *refusals) forget(a *stream, host string) {
 	}
 }
 
-// newest gives the refusal on the stream of a host that was opened last, and when; nil for
-// none.
+// newest returns the refusal on the stream of a host that was opened last, and that stream's number;
+// nil and 0 for none.
 func (r *refusals) newest(host string) (f *refusal, opened uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,8 +157,8 @@ func (r *refusals) newest(host string) (f *refusal, opened uint64) {
 	return f, opened
 }
 
-// RefusalOf gives what this replica refuses of a host: nil for nothing, and when a later
-// stream is active for the host.
+// RefusalOf returns the refusal of a host's newest state at this replica. It is nil if there is none,
+// or if a later stream is active for the host.
 func (c *Service) RefusalOf(host string) *refusal {
 	f, opened := c.refusals.newest(host)
 	if f == nil || c.Streams.activeSince(host) > opened {
@@ -167,7 +167,7 @@ func (c *Service) RefusalOf(host string) *refusal {
 	return f
 }
 
-// RefusedMessage is a refusal as people see it.
+// RefusedMessage converts a refusal for operators.
 func RefusedMessage(f *refusal) *cellgatev1.RefusedState {
 	if f == nil {
 		return nil
@@ -175,7 +175,7 @@ func RefusedMessage(f *refusal) *cellgatev1.RefusedState {
 	return &cellgatev1.RefusedState{Since: timestamppb.New(f.since), Version: f.state.GetVersion(), Problems: f.problems, Stays: f.keepsHost()}
 }
 
-// RefusedState says that a host's newest state is refused here; nil when it is not.
+// RefusedState returns the finding that a host's newest state is refused here; nil if it is not.
 func (s *Service) RefusedState(row *replica.HostRow) *cellgatev1.Finding {
 	if row == nil || row.Host == nil {
 		return nil
@@ -190,8 +190,8 @@ func (s *Service) RefusedState(row *replica.HostRow) *cellgatev1.Finding {
 	}
 }
 
-// refused is a refusal that names what is wrong; of a delta's state, the fields are
-// those of the state that it gives.
+// refused builds the message that refuses a state and names what is wrong. If the state came as a
+// delta, the fields are those of the resulting state.
 func (c *Service) refused(boot string, version uint64, err error) *agentv1.ReportResponse {
 	out := &agentv1.Refused{BootId: boot, Version: version, Reason: string(fault.KindOf(err)), Cell: c.cfg.Cell}
 	var f *fault.Error

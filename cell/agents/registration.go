@@ -17,8 +17,7 @@ import (
 	"cellgate/shard"
 )
 
-// registration is one state on its way into the shard: what the stream had reported when
-// it came.
+// registration is one state on its way into the shard, with what the stream had reported before it.
 type registration struct {
 	*Service
 	opened    uint64
@@ -61,13 +60,13 @@ func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (
 	return t.registerState(ctx, state, decoded)
 }
 
-// maxDecodingRest bounds the rest after a state, so that a machine on which one takes long, since
-// it does much else, still decodes two hundred a second.
+// maxDecodingRest bounds the pause after a state: a machine on which decoding takes long, because it is
+// busy, still decodes two hundred states a second.
 const maxDecodingRest = 5 * time.Millisecond
 
-// AwaitDecoding waits for a place among the states that are decoded at once. The place is free
-// again once decoded was called; while callers come, after a rest of eight times as long as it
-// was taken, so that a burst of states leaves the processors to selections.
+// AwaitDecoding waits for one of the slots that bound concurrent decoding. The caller frees the slot by
+// calling decoded. While the queue is busy, the slot stays taken for eight times as long again, at most
+// maxDecodingRest, so that a burst of states leaves processors to selections.
 func (s *Service) AwaitDecoding(ctx context.Context) (decoded func(), err error) {
 	select {
 	case s.Decoding <- struct{}{}:
@@ -85,7 +84,7 @@ func (s *Service) AwaitDecoding(ctx context.Context) (decoded func(), err error)
 	}), nil
 }
 
-// gap says why a delta does not change what is held; "" when it does.
+// gap says why a delta does not apply to the held state; "" if it does.
 func (t *registration) gap(d *agentv1.Delta) string {
 	switch {
 	case t.held == nil:
@@ -98,12 +97,12 @@ func (t *registration) gap(d *agentv1.Delta) string {
 	return ""
 }
 
-// registerState registers the host, of which the schema found each field right: the state's
-// own, or those of a delta and of the state before it. It is accepted once the shard holds the state,
-// or a newer one of the same agent incarnation, and this replica's table shows it; or when another
-// incarnation is active (Streams.superseded), or Nova's tables report the host (shard.Gate). Over another incarnation's row it is not written before
-// the agent was asked for it over that row (agentSession.asked). decoded is called before the
-// state waits for anything.
+// registerState registers the host of a state whose fields the schema has checked: those of a full
+// state, or those of a delta and of the state before it. The state is accepted once the shard holds it,
+// or a newer one of the same agent incarnation, and this replica's table shows it. It is also accepted,
+// but not written, while another incarnation is active (Streams.superseded) or Nova's tables report the
+// host (shard.Gate). It replaces another incarnation's row only after the agent was asked for it
+// because of that row (askedOver). registerState calls decoded before it waits for anything.
 func (t *registration) registerState(ctx context.Context, in *agentv1.FullState, decoded func()) result {
 	if err := t.CheckCell(in.GetCell()); err != nil {
 		t.tel.State(err)
@@ -153,8 +152,8 @@ func (t *registration) registerState(ctx context.Context, in *agentv1.FullState,
 	return result{host: put.Host.UUID, state: in, superseded: outlived, reply: t.accepted(in)}
 }
 
-// letsAnotherWrite reports whether another replica is to write the state first: as the agent says, but
-// where Nova's tables say which hosts there are, a new host is written by the replica that gateways report to.
+// letsAnotherWrite reports whether another replica should write the state first, as the agent asks.
+// Under a gate, a new host is written by the replica that gateways report to.
 func (t *registration) letsAnotherWrite(uuid string, follow bool) bool {
 	if t.rows.GateRow() == nil || t.knows(uuid) {
 		return follow
@@ -168,13 +167,13 @@ func (t *registration) knows(uuid string) bool {
 	return row != nil && row.Host != nil
 }
 
-// FollowFor, up to half as long again, is how long another replica has to write a state that the
-// agent asked it to.
+// FollowFor, plus up to half as long again, is how long this replica waits for the replica that the
+// agent asked to write a state.
 const FollowFor = time.Second
 
 // awaitState waits a little for another replica to write the state of a host.
 func (t *registration) awaitState(ctx context.Context, h *shard.Host) {
-	// Not all at once, when the one that was to write them does not.
+	// Spread the timeouts, in case the replica that should write the states does not.
 	late := time.NewTimer(FollowFor + rand.N(FollowFor/2+1))
 	defer late.Stop()
 	for {
@@ -192,9 +191,9 @@ func (t *registration) awaitState(ctx context.Context, h *shard.Host) {
 	}
 }
 
-// write puts the state into the shard, or gives the other incarnation whose row is there, over which
-// the agent was not asked. When all agents of a cell come at once they wait here, in the
-// order they came, and none is refused and sends its state again.
+// write puts the state into the shard. If the row there is another incarnation's, over which the agent
+// was not asked, it returns that incarnation instead. When all agents of a cell report at once, they
+// wait here in order of arrival, and none is refused and sends its state again.
 func (t *registration) write(ctx context.Context, put *shard.PutHost) (other string, err error) {
 	if !t.rows.GateRow().Native() {
 		return "", nil // Nova's tables report the host
@@ -230,8 +229,8 @@ func (t *registration) write(ctx context.Context, put *shard.PutHost) (other str
 	return "", nil
 }
 
-// mayReport refuses a state of a host that the caller is not the agent of: by the
-// name in it, or by the name the host with that uuid has.
+// mayReport refuses a state if the caller is not the agent of the host, by the name in the state or by
+// the name of the host that has this uuid.
 func (t *registration) mayReport(ctx context.Context, h *shard.Host) error {
 	if err := security.MayReport(ctx, h.ServiceHost); err != nil {
 		return err
@@ -256,8 +255,8 @@ func (t *registration) accepted(in *agentv1.FullState) *agentv1.ReportResponse {
 	}}}
 }
 
-// refuse answers a whole state that was not taken. Only what the agent may mend or try
-// again is an answer; anything else ends the stream.
+// refuse answers a full state that was not accepted. If the agent can correct the state or try again,
+// the answer says so; any other error ends the stream.
 func (t *registration) refuse(ctx context.Context, in *agentv1.FullState, err error) result {
 	t.tel.State(err)
 	switch fault.KindOf(err) {
@@ -276,7 +275,7 @@ func (t *registration) refuse(ctx context.Context, in *agentv1.FullState, err er
 	return result{err: err}
 }
 
-// refuseDelta answers a delta that could not be applied. The whole state follows.
+// refuseDelta answers a delta that could not be applied. The agent sends its whole state next.
 func (t *registration) refuseDelta(ctx context.Context, d *agentv1.Delta, err error) result {
 	in := &agentv1.FullState{
 		BootId: d.GetBootId(), Version: d.GetVersion(), HostUuid: t.held.GetHostUuid(), ServiceHost: t.held.GetServiceHost(),

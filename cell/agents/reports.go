@@ -16,20 +16,20 @@ type reports struct {
 	hosts map[string]*Report
 }
 
-// Report is the newest state of a host that was accepted. It is not changed.
+// Report is the newest accepted state of a host. It is immutable.
 type Report struct {
 	State *agentv1.FullState
-	// host is the state as a row would have it.
+	// host returns the state as a row.
 	host func() *shard.Host
 	by   *stream
-	// Writes: the agent asks this replica, of all that it reports to, to write its states.
+	// Writes: the agent asks this replica, and no other, to write its states.
 	Writes bool
-	// Gone are the instances that this state has not, and an earlier one of the same agent
-	// incarnation had, on this stream or the one before: since when, on this stream.
+	// Gone are the instances that this state lacks and an earlier one of the same agent incarnation
+	// had, on this stream or the one before. The value is since when, on this stream.
 	Gone map[string]time.Time
 }
 
-// noteAccepted takes a state that was accepted on a stream.
+// noteAccepted records a state that was accepted on a stream.
 func (r *reports) noteAccepted(by *stream, host string, state *agentv1.FullState, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,9 +46,8 @@ func (r *reports) noteAccepted(by *stream, host string, state *agentv1.FullState
 	r.hosts[host] = &Report{State: state, host: read, by: by, Writes: !state.GetFollow(), Gone: goneSince(r.hosts[host], by, state, now)}
 }
 
-// goneSince gives report.gone of a state after the report before, nil for none. Of
-// what was reported while no stream was here nothing is known: on a new stream all time
-// begins again.
+// goneSince computes Report.Gone of a state from the report before it; before may be nil. Nothing is
+// known about the time between two streams, so on a new stream all times start again.
 func goneSince(before *Report, by *stream, state *agentv1.FullState, now time.Time) map[string]time.Time {
 	if before == nil || !sameUUID(before.State.GetBootId(), state.GetBootId()) || state.GetInstancesUnknown() {
 		return nil
@@ -81,8 +80,8 @@ func goneSince(before *Report, by *stream, state *agentv1.FullState, now time.Ti
 	return gone
 }
 
-// sameInstances reports whether two lists share their messages, as after a delta of
-// something else.
+// sameInstances reports whether two lists share their messages, as they do after a delta that changes
+// no instance.
 func sameInstances(a, b []*agentv1.Instance) bool {
 	for i := range a {
 		if a[i] != b[i] {
@@ -99,7 +98,7 @@ func (r *reports) Newest(host string) *Report {
 	return r.hosts[host]
 }
 
-// KeepGone forgets of a host's report those gone instances that keep does not want.
+// KeepGone removes from a host's report the gone instances for which keep is false.
 func (r *reports) KeepGone(host string, of *Report, keep func(instance string) bool) {
 	left := map[string]time.Time{}
 	for id, since := range of.Gone {
@@ -119,7 +118,7 @@ func (r *reports) KeepGone(host string, of *Report, keep func(instance string) b
 	}
 }
 
-// Registration is the registration of a report.
+// Registration returns the incarnation and version of a report.
 func (r *Report) Registration() shard.Registration {
 	return shard.Registration{BootID: strings.ToLower(r.State.GetBootId()), StateVersion: r.State.GetVersion()}
 }

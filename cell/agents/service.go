@@ -31,7 +31,7 @@ const MaxStates = 1024
 
 type reportStream = grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1.ReportResponse]
 
-// Config is what cell.Config says of agents.
+// Config is the part of cell.Config that concerns agents.
 type Config struct {
 	// Cell is the cell's name.
 	Cell                            string
@@ -42,7 +42,7 @@ type Config struct {
 	MaxStates  int
 	VerifyMode VerifyMode
 	VerifyWait time.Duration
-	// MaxAsking is how far apart an agent's askings for its state come to be at most.
+	// MaxAsking is the longest interval between two requests to an agent for a lost state.
 	MaxAsking time.Duration
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -69,18 +69,19 @@ type Service struct {
 	refusals refusals
 	// wrongCell logs states that agents of other cells sent.
 	wrongCell *throttle.Log
-	// refusedStates has one line a second: a credential may bring thousands of hosts too many.
+	// refusedStates logs at most one line a second: one credential may bring thousands of hosts too
+	// many.
 	refusedStates *throttle.Log
-	// states bounds the agents' states that are in the pipeline, decoding those that are read
-	// at once: half of the processors at most, so that thousands of states that come together
-	// leave room for proposals.
+	// states bounds the agents' states that are in the pipeline. Decoding bounds the states that are
+	// decoded at once, by half of the processors, so that thousands of states at once leave room for
+	// proposals.
 	states, Decoding chan struct{}
-	// ready is closed when states can be taken; stopping is done when streams are to end.
+	// ready is closed when states can be accepted; stopping is done when streams must end.
 	ready    <-chan struct{}
 	stopping context.Context
 }
 
-// New makes a service over what a replica knows. It takes no state before ready is closed, and its
+// New makes a service over a replica's state. It accepts no state before ready is closed, and its
 // streams end when stopping is done.
 func New(stopping context.Context, cfg Config, s *replica.State, gate *gate.Keeper, ready <-chan struct{}) *Service {
 	streams := newStreams(3*cfg.HeartbeatEvery, cfg.Now)
@@ -100,12 +101,12 @@ func (s *Service) Run(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return s.Verify.recheck(ctx) })
 }
 
-// Report serves one host's stream until its agent leaves or the replica stops. A bad
-// state is refused and the stream stays open for a better one; a message that
-// the schema does not know ends it, and so does a state of another cell's host.
+// Report serves one host's stream until its agent leaves or the replica stops. A bad state is refused,
+// and the stream stays open for a better one. A message that breaks the schema, or a state of another
+// cell's host, ends the stream.
 //
-// It only waits: a cell has a stream for each host, and a goroutine that calls nothing deep keeps
-// a stack of 4 KiB. The work is done in receive.
+// Report only waits, and receive does the work: a cell has a stream for each host, and a goroutine with
+// a shallow call stack keeps to 4 KiB.
 func (s *Service) Report(on reportStream) error {
 	defer s.tel.Stream()()
 	if err := s.awaitReady(on.Context()); err != nil {
@@ -115,7 +116,7 @@ func (s *Service) Report(on reportStream) error {
 	ctx, cancel := context.WithCancel(on.Context())
 	defer a.close(cancel)
 	defer context.AfterFunc(s.stopping, func() { a.finish(replica.ErrStopping()) })()
-	// Ends with the gRPC stream, which ends when this handler returns.
+	// receive ends with the gRPC stream, which ends when this handler returns.
 	go a.receive(ctx)
 	return <-a.ended
 }
@@ -139,43 +140,42 @@ type stream struct {
 	opened uint64
 	// ended has what Report returns.
 	ended chan error
-	// epoch is of the newest Resync.
+	// epoch is the epoch of the newest Resync.
 	epoch atomic.Uint64
-	// lastReport is of the newest accepted state; lastSeen is when the agent last sent anything.
-	// nil before the first.
+	// lastReport summarizes the newest accepted state, and lastSeen is when the agent last sent
+	// anything. Both are nil before the first.
 	lastReport atomic.Pointer[reportSummary]
 	lastSeen   atomic.Pointer[time.Time]
-	// out has what is sent to the agent besides its answers (Streams.Send).
+	// out queues the messages to the agent that are not answers (Streams.Send).
 	out outbox
-	// work are the goroutines that take a state or send what is in out.
+	// work counts the goroutines that register a state or send from out.
 	work sync.WaitGroup
 
-	// mu guards what follows, and is held while a message is sent.
+	// mu guards the fields below, and is held while a message is sent.
 	mu sync.Mutex
 	// closed: nothing is handled or sent any more.
 	closed bool
 	// host is the uuid of the first state that was accepted; the stream is for
 	// this host only.
 	host string
-	// held is the newest state that was accepted: what the next Delta changes.
+	// held is the newest accepted state, to which the next Delta applies.
 	held *agentv1.FullState
-	// refusal is of the newest state when it was refused; nil when one was accepted since.
+	// refusal is the refusal of the newest state; nil if a state was accepted since.
 	refusal *refusal
-	// registering: a state is being taken, by a goroutine of its own. next is the newest
-	// state that came meanwhile.
+	// registering: a goroutine is registering a state. next is the newest state that arrived meanwhile.
 	registering bool
 	next        *agentv1.ReportRequest
-	// lostSince is since when the host's row is another incarnation's; zero while it is not.
+	// lostSince is since when another incarnation's row stands for the host; zero if none does.
 	lostSince time.Time
-	// askedOver is the incarnation over whose row the agent was asked for its next state, by the Resync
-	// of the newest epoch or one before; "" for none.
+	// askedOver is the incarnation whose row the agent's next state may replace: the agent was asked
+	// for it by the Resync of the newest epoch or an earlier one. "" for none.
 	askedOver string
 }
 
-// result is what came of a state: the answer and, when it was accepted, the host's
-// uuid and the state; refusal is of a state that was not. superseded: it was not written
-// (Streams.superseded). over is the incarnation whose row it would replace: the agent is to be
-// asked over that one. An error ends the stream.
+// result is the outcome of a state: the answer, and for an accepted state the host's uuid and the
+// state. A refused state has refusal. superseded: the state was not written (Streams.superseded). over
+// is the incarnation whose row the state would replace: the agent must be asked because of that row. An
+// error ends the stream.
 type result struct {
 	reply      *agentv1.ReportResponse
 	host       string
@@ -186,7 +186,7 @@ type result struct {
 	err        error
 }
 
-// finish makes Report return err. The first call counts.
+// finish makes Report return err. Only the first call counts.
 func (a *stream) finish(err error) {
 	select {
 	case a.ended <- err:
@@ -230,8 +230,8 @@ func (a *stream) answer(handle func() (*agentv1.ReportResponse, error)) {
 	}
 }
 
-// post sends a message besides the answers. It never waits: false when too many wait for the agent
-// to read them.
+// post queues a message besides the answers. It never blocks: it returns false if too many messages
+// wait for the agent to read them.
 func (a *stream) post(m *agentv1.ReportResponse) bool {
 	return a.out.put(m, func() { a.work.Go(a.sendWaiting) })
 }
@@ -245,7 +245,7 @@ func (a *stream) sendWaiting() {
 	}
 }
 
-// handle takes a message, and answers what needs no waiting; nil for no answer yet. An
+// handle processes a message and returns the answer if it needs no waiting; nil for no answer yet. An
 // error ends the stream.
 func (a *stream) handle(ctx context.Context, m *agentv1.ReportRequest) (*agentv1.ReportResponse, error) {
 	now := a.now()
@@ -270,15 +270,16 @@ func (a *stream) handle(ctx context.Context, m *agentv1.ReportRequest) (*agentv1
 	return a.handleHeartbeat(ctx, m.GetHeartbeat()), nil
 }
 
-// beginRegistration takes a state. One is taken at a time, and the stream goes on meanwhile.
+// beginRegistration starts to register a state. One state is registered at a time; the stream goes on
+// meanwhile.
 func (a *stream) beginRegistration(ctx context.Context, m *agentv1.ReportRequest) {
 	a.registering = true
 	t := registration{Service: a.Service, opened: a.opened, host: a.host, held: a.held, epoch: a.epoch.Load(), askedOver: a.askedOver, refusing: a.refusal}
 	a.work.Go(func() { a.noteResult(ctx, t.register(ctx, m)) })
 }
 
-// writeHeld registers the state that is held once more, now that its reports count. The agent
-// gets an answer only when it is refused.
+// writeHeld registers the held state once more, now that agents' reports count. The agent gets an
+// answer only if the state is refused.
 func (a *stream) writeHeld(ctx context.Context) {
 	a.registering = true
 	t := registration{Service: a.Service, opened: a.opened, host: a.host, held: a.held, epoch: a.held.GetEpoch(), askedOver: a.askedOver}
@@ -296,7 +297,7 @@ func (a *stream) noteResult(ctx context.Context, t result) {
 	a.answer(func() (*agentv1.ReportResponse, error) { return a.handleResult(ctx, t) })
 }
 
-// handleResult notes what came of a state, and begins with the one that came meanwhile.
+// handleResult records the outcome of a state, and begins with the state that arrived meanwhile.
 func (a *stream) handleResult(ctx context.Context, t result) (*agentv1.ReportResponse, error) {
 	a.registering = false
 	if t.err != nil {
@@ -331,7 +332,7 @@ func (a *stream) handleResult(ctx context.Context, t result) (*agentv1.ReportRes
 	return t.reply, nil
 }
 
-// close ends what the stream stands for, and waits for the state that is being taken.
+// close unregisters the stream and waits for the state that is being registered.
 func (a *stream) close(cancel context.CancelFunc) {
 	cancel()
 	a.mu.Lock()
@@ -346,11 +347,12 @@ func (a *stream) close(cancel context.CancelFunc) {
 	}
 }
 
-// handleHeartbeat notes that the host is up. An agent whose state is not held is asked for it, unless
-// one is on its way: a refusal that crossed that one would have the agent rest for minutes. So is an
-// agent whose state another incarnation overwrote (askForLostState).
+// handleHeartbeat records that the host is up. If the heartbeat does not name the held state, the agent
+// is asked for its state. It is not asked while a state is being registered: a refusal that crossed the
+// request would make the agent pause for minutes. An agent whose state another incarnation overwrote is
+// asked, too (askForLostState).
 //
-// A state that Nova's tables kept out of the shard is put there once the gate is NATIVE.
+// A state that the gate kept out of the shard is written once the gate is NATIVE.
 func (a *stream) handleHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *agentv1.ReportResponse {
 	stands := a.acceptsHeartbeat(b)
 	if a.host == "" {
@@ -363,7 +365,7 @@ func (a *stream) handleHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *age
 	}
 	switch {
 	case a.refusal != nil && !stands:
-		return nil // the answer to its state says what to name, if anything
+		return nil // the refusal already named the version to send, if any
 	case stands:
 		a.live.NoteSeen(a.host)
 		return a.askForLostState()

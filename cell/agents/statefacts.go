@@ -12,7 +12,7 @@ import (
 	"cellgate/shard"
 )
 
-// factsOf are those texts of an agent's state or of an imported row.
+// factsOf reads the facts of an agent's state or of an imported row.
 func factsOf(f *agentv1.Facts) *shard.Facts {
 	if f == nil {
 		return nil
@@ -23,14 +23,14 @@ func factsOf(f *agentv1.Facts) *shard.Facts {
 	}
 }
 
-// checkFacts refuses facts that Nova could not read, so that no request meets them.
+// checkFacts refuses facts that Nova could not parse, so that no request runs into them.
 func (r *stateReader) checkFacts(f *schedule.Facts) {
 	for _, bad := range hoststate.Unreadable(f) {
 		r.Problem(bad.Path, "%s", bad.Problem)
 	}
 }
 
-// namespaces reads what a host says of itself, as its row has it; "" for nothing.
+// namespaces reads the namespaces of facts that a host reports, as its row stores them; "" for none.
 func (r *stateReader) namespaces(in []*agentv1.Namespace) string {
 	if len(in) == 0 {
 		return ""

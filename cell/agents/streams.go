@@ -14,7 +14,7 @@ import (
 
 // Streams are the agents' streams to this replica, by host.
 type Streams struct {
-	// silentFor is how long a stream's agent may send nothing and be up; 0 for however long.
+	// silentFor is how long a stream's agent may send nothing and still be up; 0 for no limit.
 	silentFor time.Duration
 	now       func() time.Time
 	last      atomic.Uint64
@@ -32,8 +32,8 @@ func newStreams(silentFor time.Duration, now func() time.Time) *Streams {
 // nextNumber numbers a stream that opens.
 func (s *Streams) nextNumber() uint64 { return s.last.Add(1) }
 
-// add notes a stream of a host. A host may have a second one for a while, when the first
-// one's end is not known, or when two agents report it.
+// add registers a stream of a host. A host may have a second stream for a while: the end of the first
+// is not known yet, or two agents report the host.
 func (s *Streams) add(host string, a *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +81,8 @@ func (s *Streams) Hosts() []string {
 	return list
 }
 
-// Send sends a message to the host's agent, on its active stream. It
-// never waits: false when there is no stream, or when its agent reads too slowly.
+// Send queues a message to the host's agent on its active stream. It never blocks: it returns false if
+// there is no stream, or if the agent reads too slowly.
 func (s *Streams) Send(host string, m *agentv1.ReportResponse) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +90,8 @@ func (s *Streams) Send(host string, m *agentv1.ReportResponse) bool {
 	return a != nil && a.post(m)
 }
 
-// StartOver begins a new epoch on the streams of a host, whose row that is; false when there is none. An
-// agent whose outbox is full is asked when it sends something.
+// StartOver begins a new epoch on the streams of a host, whose row is row; it returns false if there is
+// no stream. An agent whose outbox is full is asked when it next sends something.
 func (s *Streams) StartOver(host, why string, within time.Duration, row *shard.Host) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

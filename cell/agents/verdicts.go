@@ -11,7 +11,8 @@ import (
 	"cellgate/shard"
 )
 
-// handleVerdict takes a verdict on a stream. One about a claim that is not on the host is ignored.
+// handleVerdict processes a verdict on a stream. A verdict on a claim that is not on the host is
+// ignored.
 func (v *verifier) handleVerdict(a *stream, in *agentv1.Verdict) {
 	c := v.rows.Claim(in.GetClaimId())
 	if c == nil || c.HostUUID != a.host {
@@ -43,7 +44,7 @@ func (v *verifier) handleVerdict(a *stream, in *agentv1.Verdict) {
 		select {
 		case w <- in:
 			return
-		default: // it has one already
+		default: // a verdict is already there
 		}
 	}
 	if rejected || c.Verdict != nil {
@@ -51,7 +52,7 @@ func (v *verifier) handleVerdict(a *stream, in *agentv1.Verdict) {
 	}
 }
 
-// queueVerdict has a verdict written; one that finds too many waiting is asked for again.
+// queueVerdict queues a verdict to be written. If too many wait, the claim is offered again instead.
 func (v *verifier) queueVerdict(op shard.Op) {
 	if len(v.rejected) >= maxVerdicts {
 		v.askAgain(op.RecordVerdict)
@@ -64,7 +65,7 @@ func (v *verifier) queueVerdict(op shard.Op) {
 	}
 }
 
-// askAgain has a claim offered again, some time later.
+// askAgain makes the verifier offer a claim again after a second.
 func (v *verifier) askAgain(j *shard.RecordVerdict) {
 	if h := v.hosts[j.HostUUID]; h != nil {
 		delete(h.offers, j.ClaimID)
@@ -72,7 +73,7 @@ func (v *verifier) askAgain(j *shard.RecordVerdict) {
 	}
 }
 
-// write notes verdicts in the shard until ctx ends, those that wait together.
+// write writes queued verdicts to the shard until ctx ends, all that wait at once.
 func (v *verifier) write(ctx context.Context) error {
 	for {
 		select {
@@ -106,14 +107,14 @@ func (v *verifier) write(ctx context.Context) error {
 	}
 }
 
-// VerdictWait are the claims of a call's operations, and the channel that receives the verdict on
-// each; a nil channel for none. A nil VerdictWait waits for nothing.
+// VerdictWait has the claims of a call's operations, and for each the channel that receives its
+// verdict; a nil channel for none. A nil VerdictWait waits for nothing.
 type VerdictWait struct {
 	claims   []placed
 	received []chan *agentv1.Verdict
 }
 
-// Awaits reports whether claims on some host are answered after its verdict.
+// Awaits reports whether claims on some host are answered only after the host's verdict.
 func (v *verifier) Awaits() bool {
 	if v.mode != VerifySync {
 		return false
@@ -123,7 +124,8 @@ func (v *verifier) Awaits() bool {
 	return len(v.hosts) > 0
 }
 
-// Expect begins to wait for verdicts on what operations claim, before they are done.
+// Expect registers waits for the verdicts on the claims of operations, before the operations are
+// committed.
 func (v *verifier) Expect(ops []shard.Op) *VerdictWait {
 	if v.mode != VerifySync {
 		return nil
@@ -142,7 +144,7 @@ func (v *verifier) Expect(ops []shard.Op) *VerdictWait {
 		}
 		w.claims[i] = at
 		if v.awaited[at] == nil {
-			// Of two calls about one claim on one host the first waits for its verdict.
+			// If two calls make the same claim on the same host, the first one waits for its verdict.
 			w.received[i] = make(chan *agentv1.Verdict, 1)
 			v.awaited[at] = w.received[i]
 		}
@@ -153,7 +155,7 @@ func (v *verifier) Expect(ops []shard.Op) *VerdictWait {
 	return w
 }
 
-// claimedBy is what an operation puts on a host.
+// claimedBy returns the claim that an operation places, and its host.
 func claimedBy(op shard.Op) placed {
 	switch {
 	case op.Claim != nil:
@@ -164,7 +166,7 @@ func claimedBy(op shard.Op) placed {
 	return placed{}
 }
 
-// ForgetWaits ends the waits of a call. What came too late is taken as in VerifyAsync.
+// ForgetWaits ends the waits of a call. A verdict that arrived too late is handled as in VerifyAsync.
 func (v *verifier) ForgetWaits(w *VerdictWait) {
 	if w == nil {
 		return
@@ -186,8 +188,8 @@ func (v *verifier) ForgetWaits(w *VerdictWait) {
 	}
 }
 
-// Await waits for the verdicts on what was claimed, and refuses what was rejected: a new
-// claim is ended, a swapped one stays unchanged, with the verdict.
+// Await waits for the verdicts on the claims made, and refuses rejected ones: a new claim is ended; a
+// swapped claim stays as it was and records the verdict.
 func (v *verifier) Await(ctx context.Context, w *VerdictWait, ops []shard.Op, answers []replica.Answer) {
 	if w == nil {
 		return
@@ -237,8 +239,8 @@ func (v *verifier) Await(ctx context.Context, w *VerdictWait, ops []shard.Op, an
 			failed = done[n].Err
 		}
 		if failed != nil {
-			// The caller's answer is the claim, and the verdict is noted as in VerifyAsync;
-			// but not when the claim may have ended.
+			// The caller is answered with the claim, and the verdict is recorded as in VerifyAsync. The
+			// answer is an error if the claim may have ended.
 			if judges[n].RecordVerdict.End && fault.KindOf(failed) == fault.OutcomeUnknown {
 				answers[i] = replica.Answer{Err: failed}
 			}
@@ -255,13 +257,13 @@ func (v *verifier) Await(ctx context.Context, w *VerdictWait, ops []shard.Op, an
 	}
 }
 
-// pending reports whether a claim was made that no caller relies on yet.
+// pending reports whether an answer is a new claim that is still pending.
 func pending(a replica.Answer) bool {
 	return a.Err == nil && a.Outcome.Refusal == nil && a.Outcome.Claim != nil && a.Outcome.Claim.State == shard.Pending
 }
 
-// rejectedBy refuses a claim that its host rejected; nil for another, as one that the
-// host confirmed meanwhile.
+// rejectedBy returns the refusal for a claim that its host rejected. It returns nil for any other
+// claim, such as one that was confirmed meanwhile.
 func rejectedBy(c *shard.Claim) *shard.Refusal {
 	if c == nil || c.Verdict == nil || c.Verdict.Outcome != shard.VerdictRejected || c.State != shard.Pending && c.State != shard.Rejected {
 		return nil
@@ -272,7 +274,7 @@ func rejectedBy(c *shard.Claim) *shard.Refusal {
 	}
 }
 
-// judgeOf is the operation that notes a verdict.
+// judgeOf is the operation that records a verdict.
 func judgeOf(host string, in *agentv1.Verdict, end bool) shard.Op {
 	v := shard.Verdict{Outcome: shard.VerdictOK, Detail: in.GetDetail(), BootID: in.GetBootId(), Version: in.GetVersion()}
 	if in.GetOutcome() == agentv1.Verdict_REJECTED {

@@ -12,12 +12,12 @@ import (
 	"cellgate/shard"
 )
 
-// VerifyMode says what a host's verdict on a claim does.
+// VerifyMode says what effect a host's verdict on a claim has.
 type VerifyMode string
 
-// The modes. In VerifyAsync a claim is answered before its verdict, and one that is
-// rejected cannot be confirmed. In VerifySync the answer waits for the verdict, and a
-// rejected claim is ended and refused. In VerifyShadow verdicts are counted and logged.
+// The modes. In VerifyAsync a claim is answered before its verdict, and a rejected claim cannot be
+// confirmed. In VerifySync the answer waits for the verdict, and a rejected claim is ended and refused.
+// In VerifyShadow verdicts are only counted and logged.
 const (
 	VerifyAsync  VerifyMode = "async"
 	VerifySync   VerifyMode = "sync"
@@ -28,31 +28,31 @@ const (
 const MaxVerifyWait = 200 * time.Millisecond
 
 const (
-	// VerifyTick is how often hosts that need a look are looked at, verifySweep how often
-	// each agent is sent all its claims again.
+	// VerifyTick is how often due hosts are swept, VerifySweep how often each agent is sent all its
+	// claims again.
 	VerifyTick  = 200 * time.Millisecond
 	VerifySweep = time.Minute
-	// OfferGrace is how long after it was read in the journal a claim is offered by a
-	// replica that did not commit it.
+	// OfferGrace is how long a replica that did not commit a claim waits, after it read the claim in
+	// the journal, before it offers the claim.
 	OfferGrace = 2 * time.Second
-	// unansweredAfter is when an offer without a verdict is counted.
+	// unansweredAfter is how long an offer may have no verdict before it is counted as unanswered.
 	unansweredAfter = 5 * time.Second
-	// maxVerdicts is how many rejections wait to be written; more are asked for again.
+	// maxVerdicts is how many rejections may wait to be written; the claims of further ones are offered
+	// again.
 	maxVerdicts = 1024
 )
 
-// verifier offers the claims on hosts to their agents, as far as those verify and have
-// a stream to this replica, and takes their verdicts.
+// verifier offers claims to the agents of their hosts, if these verify and have a stream to this
+// replica, and handles their verdicts.
 //
-// A claim that this replica commits is offered once the table shows it. All else is by
-// comparison of what the host was offered on its stream with the claims that the table
-// has on it: when the stream begins, some time after another replica's entry was read,
-// when a message could not be sent, and every verifySweep. So nothing that is missed
-// stays so.
+// A claim that this replica commits is offered once the table shows it. All other offers come from a
+// sweep: it compares what the host was offered on its stream with the claims that the table has on the
+// host. A host is swept when its stream begins, OfferGrace after another replica's entry was read, when
+// a message could not be sent, and every VerifySweep. So no missed offer stays missed.
 //
-// Every replica that has a stream of the agent sends it ends. A rejection for want of
-// room may still be of claims that another replica ended and this one has not read: it
-// counts once the claim was offered again after a reading of the journal (recheck).
+// Every replica that has a stream of the agent sends it the ends of claims. A rejection for lack of
+// room may still be due to claims that another replica ended and this one has not read. Such a
+// rejection counts only after this replica has read the journal and offered the claim again (recheck).
 type verifier struct {
 	mode     VerifyMode
 	wait     time.Duration
@@ -65,19 +65,18 @@ type verifier struct {
 	tel      *telemetry.Cell
 
 	mu sync.Mutex
-	// hosts are those whose agents verify on a stream to this replica.
+	// hosts are those with a verifying agent on a stream to this replica.
 	hosts map[string]*verifyingHost
-	// at is the host whose agent may know of each claim, from this replica or another.
+	// at maps each claim that an agent may know of, from this replica or another, to its host.
 	at map[string]string
-	// due are the hosts that need a look, and from when on.
+	// due has the hosts to sweep, and the earliest time for each.
 	due map[string]time.Time
 	// awaited are the claims whose callers wait for the verdict of a host.
 	awaited map[placed]chan *agentv1.Verdict
-	// rejected are to be written; wake has an element while there are some.
+	// rejected are verdicts to be written; wake has an element while there are some.
 	rejected []shard.Op
 	wake     chan struct{}
-	// putOffs are rejections that are not taken yet; check has an element while there
-	// are some.
+	// putOffs are deferred rejections; check has an element while there are some.
 	putOffs []putOffRejection
 	check   chan struct{}
 }
@@ -89,28 +88,27 @@ type placed struct{ claim, host string }
 type verifyingHost struct {
 	session *stream
 	offers  map[string]*offer
-	// sweptAt is when it was sent all its claims.
+	// sweptAt is when the agent was last sent all its claims.
 	sweptAt time.Time
-	// known: the agent was sent on this stream which claims there are, and every
-	// end since. Before that a new claim is not offered by itself: the agent would judge
-	// it beside claims that are no more.
+	// known: on this stream the agent was sent the set of claims and every end since. Before that a new
+	// claim is not offered on its own: the agent would judge it beside claims that have ended.
 	known bool
-	// reported are the instances that the stream began with, until all claims were sent
-	// once.
+	// reported are the instances that the agent listed when the stream began; nil after the first
+	// sweep.
 	reported map[string]struct{}
 }
 
-// offer is a claim that the host's agent was sent.
+// offer is a claim that was sent to the host's agent.
 type offer struct {
 	sent time.Time
-	// verdict is nil until it comes; counted: it was missed for too long.
+	// verdict is nil until it arrives; counted: a missing verdict is not, or no longer, to be counted.
 	verdict *agentv1.Verdict
 	counted bool
-	// confirmed: it was sent as one that is confirmed.
+	// confirmed: the claim was sent as confirmed.
 	confirmed bool
-	// again: the next verdict counts, whatever it is; the one before was doubted.
+	// again: the next verdict counts in any case, since the one before was deferred.
 	again bool
-	// despite is the rejection that it was sent in spite of, see insist; nil for none.
+	// despite is the rejection in spite of which the claim was sent again (repeatOffer); nil for none.
 	despite *agentv1.Verdict
 }
 
@@ -122,8 +120,7 @@ func newVerifier(mode VerifyMode, wait time.Duration, rows *replica.Rows, q *rep
 	}
 }
 
-// addStream notes that a host's agent, which reported a state, verifies on a stream; its claims are
-// offered.
+// addStream registers a stream whose agent reported a state and verifies, and offers the host's claims.
 func (v *verifier) addStream(a *stream, state *agentv1.FullState) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -153,18 +150,18 @@ func (v *verifier) forget(host string, h *verifyingHost) {
 	delete(v.hosts, host)
 	delete(v.due, host)
 	if len(v.hosts) == 0 {
-		clear(v.at) // nothing is followed until there is one
+		clear(v.at) // nothing is followed until a host verifies
 	}
 }
 
-// Committed offers what this replica committed, once the table shows it. It never waits.
+// Committed offers the claims that this replica committed, once the table shows them. It never blocks.
 func (v *verifier) Committed(changes []shard.Change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.hosts) == 0 {
 		return
 	}
-	// What a transaction ended first: it may have made the room for what it claimed.
+	// Ends go first: they may have made the room for the new claims of the transaction.
 	v.followEnds(changes)
 	for i := range changes {
 		if c := changes[i].Claim; c != nil {
@@ -173,7 +170,8 @@ func (v *verifier) Committed(changes []shard.Change) {
 	}
 }
 
-// Learned notes what other replicas wrote: they offer it, and this one what they did not.
+// Learned follows the changes of other replicas: this replica offers, after OfferGrace, the claims that
+// they did not.
 func (v *verifier) Learned(changes []shard.Change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -198,7 +196,7 @@ func (v *verifier) Learned(changes []shard.Change) {
 	}
 }
 
-// schedule has a host looked at from a time on.
+// schedule makes a host due at a time, or earlier if it already is.
 func (v *verifier) schedule(host string, at time.Time) {
 	if v.hosts[host] == nil {
 		return
@@ -224,7 +222,7 @@ func (v *verifier) run(ctx context.Context) error {
 	}
 }
 
-// dueHosts gives the hosts whose time has come.
+// dueHosts returns the hosts that are due.
 func (v *verifier) dueHosts() (list []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -239,8 +237,7 @@ func (v *verifier) dueHosts() (list []string) {
 	return list
 }
 
-// VerdictOn gives the verdict on a claim of the host that it was offered to by this replica; nil
-// for none.
+// VerdictOn returns the host's verdict on a claim that this replica offered; nil for none.
 func (v *verifier) VerdictOn(claim string) *agentv1.Verdict {
 	v.mu.Lock()
 	defer v.mu.Unlock()
