@@ -13,9 +13,8 @@ import (
 // adminStates are in the order of cellgatev1.HostAdmin_State.
 var adminStates = []shard.Admin{"", shard.AdminEnabled, shard.AdminDisabled, shard.AdminMaintenance, shard.AdminForcedDown}
 
-// SetAdminState writes what an operator wants of a host, through the lane. What it answers
-// is in the table that this replica serves, and no claim that begins after it, at any
-// replica, is made against it.
+// SetAdminState writes an operator's state of a host through the lane. When it returns, this replica's
+// table shows the state, and no claim that begins later, at any replica, is made against it.
 func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminStateRequest) (*cellv1.SetAdminStateResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func (s *scheduler) SetAdminState(ctx context.Context, req *cellv1.SetAdminState
 	return &cellv1.SetAdminStateResponse{Host: s.hostMessage(row, req.GetDefaultAvailabilityZone())}, nil
 }
 
-// adminMessage is an operator's condition of a host as people see it; nil for none.
+// adminMessage converts an operator's state of a host for the API; nil for none.
 func adminMessage(a *shard.AdminState) *cellgatev1.HostAdmin {
 	if a == nil || a.Since.IsZero() {
 		return nil

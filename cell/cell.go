@@ -36,7 +36,7 @@ type Cell struct {
 	log   *slog.Logger
 	tel   *telemetry.Cell
 
-	// table is the shard as this replica knows it; the next fields are parts of it.
+	// table is the shard as this replica knows it. The next fields are parts of the table.
 	table    *replica.Replica
 	rows     *replica.Rows
 	versions *proposals.Versions
@@ -52,20 +52,20 @@ type Cell struct {
 	summary   *totals
 	packing   packing
 	health    *health.Monitor
-	// slots bounds the proposals computed at once.
+	// slots bounds the proposals that are computed at once.
 	slots chan struct{}
-	// trials bounds the questions of capacity under way.
+	// trials bounds the capacity requests that are served at once.
 	trials chan struct{}
-	// nearMisses bounds the work on what refused requests lack.
+	// nearMisses bounds the work on near misses of refused requests.
 	nearMisses *nearMissBudget
 	phase      *phase
 }
 
-// phase is how far the start of the replica is.
+// phase is how far the replica's start has come.
 type phase struct {
-	// open is closed when the lane is open, ready when the table is loaded too.
+	// open is closed when the lane is open, ready when the table is loaded, too.
 	open, ready chan struct{}
-	// stopping is done when the replica is to stop; stop has it so.
+	// stopping is done when the replica must stop; stop ends it.
 	stopping context.Context
 	stop     context.CancelFunc
 }
@@ -129,13 +129,13 @@ func (c *Cell) Register(s grpc.ServiceRegistrar) {
 	agentv1.RegisterHostReportsServer(s, c.agents)
 }
 
-// Ready is closed when the table is loaded and the lane is open. A replica whose store
-// can look for hosts itself (shard.HostFinder) answers before that: see cold.go.
+// Ready is closed when the table is loaded and the lane is open. A replica whose store can find hosts
+// itself (shard.HostFinder) answers queries before that.
 func (c *Cell) Ready() <-chan struct{} { return c.phase.ready }
 
-// Run opens a lane, loads the shard and serves until ctx ends or a part of it
-// fails. The transaction in flight is finished, streams of agents end, and all
-// goroutines have ended when it returns. It runs once.
+// Run opens a lane, loads the shard and serves until ctx ends or a part of the cell fails. Before it
+// returns, the transaction in flight has finished, agents' streams have ended, and so have all
+// goroutines. Run may be called once.
 func (c *Cell) Run(ctx context.Context) error {
 	endWriting := c.table.StartWriter()
 	err := c.serve(ctx)
@@ -146,8 +146,8 @@ func (c *Cell) Run(ctx context.Context) error {
 
 func (c *Cell) stopServing() { c.phase.stop() }
 
-// serve runs everything that feeds the writer. Claims are committed from when the lane
-// is open; what reads the table, or what others write, begins when that is loaded.
+// serve runs everything that feeds the writer. Claims are committed as soon as the lane is open.
+// Everything that reads the table, or follows other replicas, starts when the table is loaded.
 func (c *Cell) serve(ctx context.Context) error {
 	start := time.Now()
 	lane, err := c.table.OpenLane(ctx, c.cfg.Replica)
@@ -162,7 +162,7 @@ func (c *Cell) serve(ctx context.Context) error {
 		c.stopServing()
 		return nil
 	})
-	close(c.phase.open) // before ready is
+	close(c.phase.open) // open is closed before ready
 	g.Go(func() error {
 		if err := c.table.Load(ctx); err != nil {
 			return c.startError(ctx, err)
@@ -177,7 +177,7 @@ func (c *Cell) serve(ctx context.Context) error {
 			})
 		})
 		g.Go(func() error { return c.reconcile.Run(ctx) })
-		// What others wrote since the moment that was read is in what was answered so far.
+		// Before ready, catch up with what other replicas wrote while the shard was loaded.
 		for c.journal.AwaitFresh(ctx) != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -190,8 +190,8 @@ func (c *Cell) serve(ctx context.Context) error {
 	return g.Wait()
 }
 
-// startError gives the error of a start that did not come to its end: none when it was
-// asked to stop, unless the store is broken.
+// startError is the error of a start that was not completed. It is nil if the replica was asked to
+// stop, unless the store is broken.
 func (c *Cell) startError(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, shard.ErrBroken) {
 		return err
@@ -200,7 +200,7 @@ func (c *Cell) startError(ctx context.Context, err error) error {
 	return nil
 }
 
-// serving is nil when requests can be answered, if only from the shard.
+// serving is nil if requests can be answered, if only from the shard.
 func (c *Cell) serving() error {
 	select {
 	case <-c.phase.open:
@@ -213,7 +213,7 @@ func (c *Cell) serving() error {
 	}
 }
 
-// loaded is nil when requests can be answered that need the whole table.
+// loaded is nil if requests that need the whole table can be answered.
 func (c *Cell) loaded() error {
 	if err := c.running(); err != nil || !c.loading() {
 		return err
@@ -221,7 +221,7 @@ func (c *Cell) loaded() error {
 	return errLoading()
 }
 
-// loading reports whether the table is not there yet.
+// loading reports whether the table is still being loaded.
 func (c *Cell) loading() bool {
 	select {
 	case <-c.phase.ready:
@@ -244,8 +244,8 @@ func errLoading() error {
 	return fault.New(fault.CellUnavailable, "the cell's replica is loading its shard")
 }
 
-// placing is nil when instances can be placed here: requests can be answered, and
-// the store does not fail.
+// placing is nil if instances can be placed here: requests can be answered, and the store does not
+// fail.
 func (c *Cell) placing() error {
 	if err := c.serving(); err != nil {
 		return err

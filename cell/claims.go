@@ -11,11 +11,10 @@ import (
 	"cellgate/shard"
 )
 
-// ClaimBatch commits the operations, in order, together with what else waits
-// for the lane. Every operation has its own outcome: a refusal is an outcome,
-// and so is not knowing (OUTCOME_UNKNOWN). The call fails as a whole only when
-// nothing was done, or when the caller gives up; then operations may be done
-// still, and leases end what nobody asks for.
+// ClaimBatch commits the operations in order, together with others that wait for the lane. Every
+// operation has its own outcome; refusals and unknown outcomes (OUTCOME_UNKNOWN) are outcomes, too. The
+// call as a whole fails only if nothing was done, or if the caller gives up. Then operations may still
+// be done, and leases end the claims that nobody asks for.
 func (s *scheduler) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchRequest) (*cellv1.ClaimBatchResponse, error) {
 	if err := s.serving(); err != nil {
 		return nil, err
@@ -51,8 +50,8 @@ func (s *scheduler) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchReques
 	return &cellv1.ClaimBatchResponse{Outcomes: out}, nil
 }
 
-// nothingDone gives the error of operations that all failed without a chance
-// that one was done: the caller may go elsewhere with all of them.
+// nothingDone returns an error if all operations failed and certainly none was done: the caller may
+// then try all of them elsewhere.
 func nothingDone(answers []replica.Answer) error {
 	for _, a := range answers {
 		if a.Err == nil || fault.KindOf(a.Err) == fault.OutcomeUnknown {
@@ -80,7 +79,7 @@ func (c *Cell) outcomeOf(a replica.Answer) *cellv1.ClaimOutcome {
 	return out
 }
 
-// refusalOfError is an operation's error as its outcome carries it.
+// refusalOfError converts an operation's error to a refusal.
 func refusalOfError(err error) *cellv1.Refusal {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &cellv1.Refusal{Reason: string(fault.CellUnavailable), Message: "the caller gave up before the operation was done"}
@@ -89,8 +88,8 @@ func refusalOfError(err error) *cellv1.Refusal {
 	return &cellv1.Refusal{Reason: f.GetReason(), Message: f.GetMessage()}
 }
 
-// ListClaims lists live claims as the shard has them, by claim_id; or the claims that the
-// request names, live or ended.
+// ListClaims lists live claims from the shard, by claim_id. If the request names claims, it lists
+// those, live or ended.
 func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest) (*cellv1.ListClaimsResponse, error) {
 	if err := s.serving(); err != nil {
 		return nil, err
@@ -131,7 +130,7 @@ func (s *scheduler) ListClaims(ctx context.Context, req *cellv1.ListClaimsReques
 	return out, nil
 }
 
-// pageSize is the size of a page when a request asks for n.
+// pageSize is the size of a page for a requested size n.
 func pageSize(n int32) int {
 	if n == 0 {
 		return 100

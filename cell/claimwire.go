@@ -163,7 +163,7 @@ func (r *reader) ttl(path string, ttl, most time.Duration) time.Duration {
 	return ttl
 }
 
-// claimOf is a claim as callers see it.
+// claimOf converts a claim for the API.
 func claimOf(cell string, c *shard.Claim) *cellgatev1.Claim {
 	out := &cellgatev1.Claim{
 		ClaimId:      c.ClaimID,
@@ -205,7 +205,7 @@ func verdictOf(v *shard.Verdict) *cellgatev1.ClaimVerdict {
 	return &cellgatev1.ClaimVerdict{Outcome: string(v.Outcome), Reason: v.Reason, Detail: v.Detail, At: timeOf(v.At)}
 }
 
-// originOf is what a claim keeps of its request.
+// originOf is the part of a claim that identifies the request that made it.
 func originOf(c *shard.Claim) *cellv1.ClaimOrigin {
 	o := &cellv1.ClaimOrigin{Fingerprint: c.Fingerprint, Answer: c.Answer, InstanceIndex: c.InstanceIndex, MovesCell: c.MovesCell, Attempt: c.Attempt}
 	if c.Group != nil {
@@ -214,7 +214,7 @@ func originOf(c *shard.Claim) *cellv1.ClaimOrigin {
 	return o
 }
 
-// needsOf is what a claim keeps of its instance's needs.
+// needsOf is the part of a claim that describes its instance's needs.
 func needsOf(c *shard.Claim) (*cellv1.ClaimNeeds, error) {
 	out := &cellv1.ClaimNeeds{ConsumerType: c.ConsumerType, Allocated: c.Allocated}
 	if g := c.Group; g != nil {
@@ -265,7 +265,7 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// guest reads what a claim keeps of its instance; nil for nothing.
+// guest reads the part of a claim that describes its instance; nil for nothing.
 func (r *reader) guest(in *cellv1.Guest) *shard.Guest {
 	if in == nil {
 		return nil
@@ -281,7 +281,7 @@ func (r *reader) guest(in *cellv1.Guest) *shard.Guest {
 	return g
 }
 
-// serialized gives a part of a guest as claims' rows have it.
+// serialized encodes a part of a guest as rows of claims store it.
 func (r *reader) serialized(path string, m proto.Message) []byte {
 	b, err := proto.Marshal(m)
 	if err != nil {

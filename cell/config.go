@@ -20,59 +20,58 @@ type Config struct {
 	Name    string
 	UUID    string
 	Replica string
-	// ServiceDownTime is how long a host may be silent before it is down (60 s).
+	// ServiceDownTime is how long a host may be silent before it counts as down (60 s).
 	ServiceDownTime time.Duration
-	// HeartbeatEvery is the interval that agents are asked for (10 s).
+	// HeartbeatEvery is the heartbeat interval that agents are asked for (10 s).
 	HeartbeatEvery time.Duration
-	// SnapshotTTL is how long a version named in a proposal answers (2 s).
+	// SnapshotTTL is how long a version named in a proposal can be queried (2 s).
 	SnapshotTTL time.Duration
-	// LeaseScan is how often ended leases are looked for (1 s).
+	// LeaseScan is how often the replica scans for expired leases (1 s).
 	LeaseScan time.Duration
 	// TailEvery is how often the journal is read for other replicas' entries (100 ms).
 	TailEvery time.Duration
-	// DecisionsKeep is how long decisions are kept (24 h), MaxDecisions how many
-	// at most (100,000): whichever ends first.
+	// DecisionsKeep is how long decisions are kept (24 h), and MaxDecisions how many (100,000). The
+	// limit that is reached first applies.
 	DecisionsKeep time.Duration
 	MaxDecisions  int
 	// MaxBatch is how many operations one transaction takes at most (256).
 	MaxBatch int
 	// MaxQueue is how many operations of a kind wait at most (8,192).
 	MaxQueue int
-	// MaxHosts (50,000) and MaxHostsMiB (1,024) bound the hosts of the cell, by number and by
-	// about what their rows take; MaxAgentHosts (1,024) and MaxAgentHostsMiB (64) those that one
-	// agent's credential speaks for. Imported hosts count, and are not refused.
+	// MaxHosts (50,000) and MaxHostsMiB (1,024) bound the hosts of the cell, by number and by the
+	// approximate size of their rows. MaxAgentHosts (1,024) and MaxAgentHostsMiB (64) bound the hosts
+	// of one agent's credential. Imported hosts count, but are never refused.
 	MaxHosts, MaxHostsMiB           int
 	MaxAgentHosts, MaxAgentHostsMiB int
-	// ColdHosts is how many hosts a query is answered from at most while the table is
-	// loaded (1,000).
+	// ColdHosts is how many hosts at most answer a query while the table is being loaded (1,000).
 	ColdHosts int
-	// GateSettle is how long all services and hosts must be new before the gate moves on
-	// (60 s); it doubles with each fall-back, up to 16 times. GateClasses are what a host's inventory must have (VCPU,
-	// MEMORY_MB, DISK_GB), GateAgentVersion is the least version of its agent (1).
+	// GateSettle is how long all services and hosts must be new before the gate moves on (60 s). It
+	// doubles with each fall-back, up to 16 times. GateClasses are the classes that a host's inventory
+	// must have (VCPU, MEMORY_MB, DISK_GB). GateAgentVersion is the least version of a host's agent
+	// (1).
 	GateSettle       time.Duration
 	GateClasses      []string
 	GateAgentVersion int
-	// VerifyMode says what hosts' verdicts on claims do (async), VerifyWait how long sync
-	// waits for them (200 ms, which is the most).
+	// VerifyMode is the effect of hosts' verdicts on claims (async). VerifyWait is how long sync waits
+	// for verdicts (200 ms, also the maximum).
 	VerifyMode agents.VerifyMode
 	VerifyWait time.Duration
-	// ReconcileInterval is how often the shard, the table and the hosts' reports are
-	// compared (60 s); ReconcileGrace is how long they must disagree before that is a
-	// finding (10 m), ReconcileRelease how long an instance must be missing before its
-	// claim is released (1 h, the longest lease: a move of it has ended by then).
-	// ReconcileReportOnly repairs nothing.
+	// ReconcileInterval is how often the shard, the table and the hosts' reports are compared (60 s).
+	// ReconcileGrace is how long a mismatch must last before it is a finding (10 m). ReconcileRelease
+	// is how long an instance must be missing before its claim is released (1 h, the longest lease: a
+	// move of the instance has ended by then). With ReconcileReportOnly nothing is repaired.
 	ReconcileInterval   time.Duration
 	ReconcileGrace      time.Duration
 	ReconcileRelease    time.Duration
 	ReconcileReportOnly bool
-	// Version of the binary, for those who compare; may be empty.
+	// Version is the version of the binary, which operators compare; it may be empty.
 	Version string
 }
 
 // Deps are what a cell works with. All but Store may be nil.
 type Deps struct {
 	Store shard.Store
-	// Synchronizer brings the states of hosts to this replica; nil is the store's own.
+	// Synchronizer brings the states of hosts to this replica; nil means the store's own.
 	Synchronizer shard.Synchronizer
 	Log          *slog.Logger
 	// The server that the cell is registered with has the options of Telemetry.

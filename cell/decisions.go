@@ -14,8 +14,8 @@ import (
 	"cellgate/shard"
 )
 
-// PutDecisions keeps what gateways decided, all or none. They are no operations of
-// the lane: claims do not wait for them, and a crash may lose the last ones.
+// PutDecisions stores gateways' decisions, all or none. They do not go through the lane: claims do not
+// wait for them, and a crash may lose the last ones.
 func (s *scheduler) PutDecisions(ctx context.Context, req *cellv1.PutDecisionsRequest) (*cellv1.PutDecisionsResponse, error) {
 	if err := s.serving(); err != nil {
 		return nil, err
@@ -91,8 +91,8 @@ func (s *scheduler) ListDecisions(ctx context.Context, req *cellv1.ListDecisions
 	return out, nil
 }
 
-// findDecisions leaves out what is older than decisions are kept, by store time: the
-// keeper drops it later.
+// findDecisions leaves out decisions that are older than DecisionsKeep, by store time. The keeper drops
+// them later.
 func (s *scheduler) findDecisions(ctx context.Context, q shard.DecisionQuery) (shard.DecisionPage, error) {
 	now, err := s.store.Now(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *scheduler) findDecisions(ctx context.Context, q shard.DecisionQuery) (s
 	}
 	kept := len(page.Decisions)
 	page.Decisions = slices.DeleteFunc(page.Decisions, func(d shard.Decision) bool { return d.At.Before(oldest) })
-	// The newest come first: none that follows is kept either.
+	// The newest come first: if one is too old, so are all that follow.
 	page.More = page.More && len(page.Decisions) == kept
 	return page, nil
 }

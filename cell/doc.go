@@ -1,5 +1,5 @@
-// Package cell is one scheduler replica of one cell: it composes the rooms below it and serves
-// gateways. It decides nothing: schedule ranks, shard.Decide claims.
+// Package cell is one scheduler replica of one cell. It composes the packages below it (rooms) and
+// serves gateways. It decides nothing: package schedule ranks hosts, and shard.Decide judges claims.
 //
 //	agents ──► agents ─┐                      ┌─► propose.go ──► gateways
 //	gateways ► claims.go ► replica: queue ► lane, table
@@ -11,12 +11,13 @@
 //	reconcile  findings and repairs
 //	liveness   which hosts are silent
 //
-// What holds here; each room's doc.go has its own:
+// Rules of this package; each room's doc.go has its own:
 //
 //   - Decisions (decisions.go) go to the store beside the lane; no claim waits for them.
-//   - A version named in a proposal answers for Config.SnapshotTTL; after that, or in another
-//     incarnation of the replica, it is GONE.
-//   - What a move to another cell left is not released while its host reports the instance.
-//   - Nothing is lost by a restart: everything is in the shard but when hosts were last seen;
-//     which of them are silent is (I8).
+//   - A table version that a proposal names can be queried for Config.SnapshotTTL. After that, or in
+//     another incarnation of the replica, it is GONE.
+//   - The claim that a move to another cell leaves behind is not released while its host reports the
+//     instance.
+//   - A restart loses nothing (I8): everything is in the shard except when each host was last seen.
+//     Which hosts are silent is in the shard, too.
 package cell

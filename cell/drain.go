@@ -12,13 +12,13 @@ import (
 	"cellgate/schedule"
 )
 
-// drained finds the hosts that names stand for: in the order of the names, then by service host and uuid. A name is a
-// uuid, a service host (without case) or a node.
+// drained finds the hosts that names stand for, ordered by the names, then by service host and uuid. A
+// name is a uuid, a service host (without case) or a node.
 func (c *Cell) drained(names []string) []*cellgatev1.DrainedHost {
 	if len(names) == 0 {
 		return nil
 	}
-	// Where names stand: as they are, and without case or as canonical uuids.
+	// The positions of each name: as given, and in lower case or as a canonical uuid.
 	exactly, alike := map[string]int{}, map[string][]int{}
 	for i, name := range names {
 		key := strings.ToLower(name)
@@ -55,7 +55,7 @@ func (c *Cell) drained(names []string) []*cellgatev1.DrainedHost {
 	return out
 }
 
-// alsoDrained adds hosts to those that changes drain.
+// alsoDrained adds hosts to the drained hosts of changes.
 func alsoDrained(changes *cellgatev1.HypotheticalChanges, hosts []*cellgatev1.DrainedHost) *cellgatev1.HypotheticalChanges {
 	if len(hosts) == 0 {
 		return changes

@@ -6,7 +6,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// ListFindings gives what this replica found.
+// ListFindings returns the findings of this replica.
 func (s *scheduler) ListFindings(context.Context, *cellv1.ListFindingsRequest) (*cellv1.ListFindingsResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err

@@ -11,17 +11,17 @@ import (
 	"cellgate/shard"
 )
 
-// gateTries is how often a move of the gate is tried that others' moves came before.
+// gateTries is how often a move of the gate is tried if other replicas move it first.
 const gateTries = 4
 
-// mayImport reports whether a gateway is to import: in every state of the gate.
+// mayImport reports whether a gateway should import, in any state of the gate.
 func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
 	return g != nil && c.gate.LendImport(req.GetGateway())
 }
 
-// judgeGate judges the gate and, with move, moves it. It gives the gate afterwards and the
-// judgement that goes with it. imported is a moment of store time at which all of Nova's tables
-// was in the shard; zero for none.
+// judgeGate judges the gate and, with move, moves it. It returns the gate afterwards and the matching
+// judgement. imported is a moment of store time at which all of Nova's tables were in the shard; zero
+// for none.
 func (c *Cell) judgeGate(ctx context.Context, move bool, imported time.Time) (*shard.Gate, gate.Judgement, error) {
 	select {
 	case c.gate.Judging <- struct{}{}:
@@ -48,7 +48,7 @@ func (c *Cell) judgeGate(ctx context.Context, move bool, imported time.Time) (*s
 			return nil, v, err
 		}
 		if g = next; moved {
-			// The judgement was of the state before.
+			// The judgement was of the state before the move.
 			v = c.gate.Rules.Judge(g, c.gate.Evidence(now, c.registrationsUnder(g)))
 			c.gate.NoteJudgement(v)
 			return g, v, nil
@@ -57,12 +57,11 @@ func (c *Cell) judgeGate(ctx context.Context, move bool, imported time.Time) (*s
 	return nil, gate.Judgement{}, fault.New(fault.Contended, "others move the gate of cell %s all the time", c.cfg.Name)
 }
 
-// operator is an operator's; zero for the rules.
+// operator identifies the operator who moves the gate; zero if the rules move it.
 type operator struct{ who, why string }
 
-// moveGate writes the gate, with a line in the log when it moves, is pinned or let go, by
-// an operator. moved is false when another replica came before: next is then
-// the row that it wrote.
+// moveGate writes the gate. It logs every move, and each pin or unpin by an operator. If another
+// replica wrote first, moved is false, and next is the row that the other one wrote.
 func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGate, by operator) (next *shard.Gate, moved bool, err error) {
 	if old != nil && old.RowsAt.After(want.RowsAt) {
 		want.RowsAt = old.RowsAt
@@ -94,8 +93,8 @@ func (c *Cell) moveGate(ctx context.Context, old *shard.Gate, want *shard.MoveGa
 	return out.Gate, true, nil
 }
 
-// registrationsUnder says what is known of compute nodes under a gate. While Nova's tables
-// report the hosts, agents' states are on their streams to this replica alone.
+// registrationsUnder returns a function that says what this replica knows of a compute node under a
+// gate. While Nova's tables report the hosts, agents' states are only on their streams to this replica.
 func (c *Cell) registrationsUnder(g *shard.Gate) func(uuid string) gate.Registration {
 	return func(uuid string) gate.Registration {
 		row := c.rows.HostInService(uuid)
@@ -114,8 +113,8 @@ func (c *Cell) registrationsUnder(g *shard.Gate) func(uuid string) gate.Registra
 	}
 }
 
-// agentVersion is the version of the agent that reports a host; of an imported host, of the
-// agent that reports it to this replica; 0 for none.
+// agentVersion is the version of the agent that reports a host, 0 for none. For an imported host, it is
+// the agent that reports the host to this replica.
 func (c *Cell) agentVersion(h *shard.Host) int32 {
 	if !h.Imported {
 		return h.AgentVersion

@@ -16,8 +16,8 @@ import (
 	"cellgate/shard"
 )
 
-// ReportLegacy takes a gateway's report of Nova's tables, moves the gate by it, unless the
-// gateway only asks, and answers with the resulting gate. Any replica may be asked.
+// ReportLegacy processes a gateway's report of Nova's tables and answers with the resulting gate. It
+// moves the gate, unless the gateway only asks. Any replica may be called.
 func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRequest) (*cellv1.ReportLegacyResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err
@@ -54,8 +54,9 @@ func (s *scheduler) ReportLegacy(ctx context.Context, req *cellv1.ReportLegacyRe
 	return out, nil
 }
 
-// FindUnclaimed says which of some instances have no live claim here. What it says is so
-// at a moment that is not later than At: a table may be maxBehind other replicas.
+// FindUnclaimed returns the instances, among those given, that have no live claim here. The answer
+// holds at a moment of store time that is not earlier than At: the table may be MaxBehind behind other
+// replicas.
 func (s *scheduler) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimedRequest) (*cellv1.FindUnclaimedResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err
@@ -81,8 +82,8 @@ func (s *scheduler) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimed
 	return out, nil
 }
 
-// PinGate holds the gate where an operator wants it, at once, or lets it move again by
-// the rules, at once too. A state that the cell cannot serve is refused unless forced.
+// PinGate pins the gate to a state, or unpins it so that the rules move it again; both take effect at
+// once. A state that the cell cannot serve is refused unless forced.
 func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*cellv1.PinGateResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err
@@ -121,7 +122,8 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 	return nil, fault.New(fault.Contended, "others move the gate of cell %s all the time", s.cfg.Name)
 }
 
-// cannotServe says why a cell would place nothing with its gate at a state; nil when it would.
+// cannotServe says why a cell would place nothing in a state of the gate; nil if it would place
+// instances.
 func (c *Cell) cannotServe(state shard.GateState, read bool) error {
 	why, do := "", ""
 	switch {

@@ -10,10 +10,10 @@ import (
 	"cellgate/shard"
 )
 
-// Health gives whether the replica is alive (no transaction stands still) and ready: it is
-// alive and not stopping, its store does not fail, and its table is loaded, or its store
-// selects hosts itself until then. The lease scan asks the store every Config.LeaseScan, and
-// writes to it while writes fail, so that a store that works again is seen without a request.
+// Health reports whether the replica is alive and ready. Alive: no transaction hangs. Ready: alive, not
+// stopping, the store does not fail, and the table is loaded or the store finds hosts itself until
+// then. The lease scan reads the store every Config.LeaseScan, and writes to it while writes fail, so
+// that a recovered store is noticed without a request.
 func (c *Cell) Health() *health.Monitor { return c.health }
 
 func (c *Cell) aliveChecks() []health.Check {
@@ -38,7 +38,7 @@ func (c *Cell) readyChecks() []health.Check {
 	return append(c.aliveChecks(), table, store)
 }
 
-// reading is what is read of the replica by who watches it.
+// reading returns the replica's values for metrics; ok is false while the table is being loaded.
 func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	if c.loaded() != nil {
 		return r, false

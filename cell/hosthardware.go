@@ -14,8 +14,8 @@ import (
 	"cellgate/shard"
 )
 
-// showHardware adds to a host's message what the host reports of its NUMA cells and devices, and what claims take of them
-// that no report has yet.
+// showHardware adds the NUMA cells and devices that a host reports to its message, and what claims take
+// of them that no report includes yet.
 func (c *Cell) showHardware(m *cellgatev1.Host, row *replica.HostRow) {
 	facts := row.Host.Facts
 	if facts == nil {
@@ -36,7 +36,7 @@ func (c *Cell) showHardware(m *cellgatev1.Host, row *replica.HostRow) {
 	}
 }
 
-// hardwareClaim is what a claim takes.
+// hardwareClaim converts the hardware that a claim takes.
 func hardwareClaim(claim *shard.Claim) *cellgatev1.HardwareClaim {
 	out := &cellgatev1.HardwareClaim{ClaimId: claim.ClaimID, InstanceUuid: claim.Instance(), Devices: map[string]int32{}}
 	for _, a := range claim.Guest.Assigned.Cells {
@@ -55,7 +55,7 @@ type novaObject[T any] struct {
 	Data T `json:"nova_object.data"`
 }
 
-// numaCellsOf reads the column numa_topology of a compute, and adds what is taken of it since.
+// numaCellsOf reads the column numa_topology of a compute node, and adds what was taken since.
 func numaCellsOf(text string, taken []schedule.AssignedCell) ([]*cellgatev1.HostNumaCell, error) {
 	if text == "" {
 		return nil, nil
@@ -111,8 +111,8 @@ func numaCellsOf(text string, taken []schedule.AssignedCell) ([]*cellgatev1.Host
 	return out, nil
 }
 
-// devicePoolsOf reads the column pci_stats of a compute, without what is taken since. Devices are named as in assignments
-// (schedule.AssignedDevices).
+// devicePoolsOf reads the column pci_stats of a compute node, and subtracts what was taken since.
+// Devices are named as in assignments (schedule.AssignedDevices).
 func devicePoolsOf(text string, taken []schedule.AssignedDevices) ([]*cellgatev1.HostDevicePool, error) {
 	if text == "" {
 		return nil, nil
@@ -124,12 +124,12 @@ func devicePoolsOf(text string, taken []schedule.AssignedDevices) ([]*cellgatev1
 	if whole, ok := dataOf(top); ok {
 		top = whole["objects"]
 	}
-	list, _ := top.([]any) // without objects there are none
+	list, _ := top.([]any) // without objects the list is empty
 	var out []*cellgatev1.HostDevicePool
 	for _, object := range list {
 		data, ok := dataOf(object)
 		if !ok {
-			data, _ = object.(map[string]any) // as before versioned objects
+			data, _ = object.(map[string]any) // as Nova wrote before versioned objects
 		}
 		pool := &cellgatev1.HostDevicePool{NumaCell: -1}
 		var fields []string
@@ -165,7 +165,7 @@ func devicePoolsOf(text string, taken []schedule.AssignedDevices) ([]*cellgatev1
 	}
 	for _, t := range taken {
 		left := int32(t.Count)
-		for _, pool := range out { // several may say the same of their devices
+		for _, pool := range out { // several pools may have the same name
 			if pool.GetDevices() == t.Pool {
 				took := max(0, min(left, pool.GetFree()))
 				pool.Free -= took

@@ -70,15 +70,15 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 	return out, nil
 }
 
-// similarHost gives the service host whose name is most like a name, without regard to case, else the first one
-// with the text in its name; empty when there is none.
+// similarHost returns the service host with the most similar name, without case. If none is similar, it
+// returns the first one whose name contains the text, or "".
 func (c *Cell) similarHost(name string) string {
 	names := map[string]string{}
 	for _, row := range c.rows.HostsInService() {
 		names[strings.ToLower(row.Host.ServiceHost)] = row.Host.ServiceHost
 	}
 	name = strings.ToLower(name)
-	sorted := slices.Sorted(maps.Keys(names)) // of several that are as much alike, always the same
+	sorted := slices.Sorted(maps.Keys(names)) // sorted, so that equally similar names always give the same answer
 	like := suggest.Nearest(name, sorted, 3)
 	if i := slices.IndexFunc(sorted, func(s string) bool { return strings.Contains(s, name) }); like == "" && i >= 0 {
 		like = sorted[i]
@@ -108,8 +108,7 @@ func matches(row *replica.HostRow, req *cellv1.ListHostsRequest) bool {
 	return true
 }
 
-// hostMessage is a host as people see it; defaultZone is the zone of one that is
-// in none.
+// hostMessage converts a host for the API. defaultZone is the zone of a host that is in no zone.
 func (c *Cell) hostMessage(row *replica.HostRow, defaultZone string) *cellgatev1.Host {
 	h := row.Host
 	seen, up := c.live.LastSeen(h.UUID)
@@ -166,8 +165,8 @@ func (c *Cell) hostMessage(row *replica.HostRow, defaultZone string) *cellgatev1
 	return out
 }
 
-// RemoveHost removes a host that nothing holds, through the lane. An agent that still
-// reports the host to this replica brings it back with its next state, so it is refused.
+// RemoveHost removes a host on which there are no claims, through the lane. It refuses a host whose
+// agent still reports to this replica: the agent's next state would bring the host back.
 func (s *scheduler) RemoveHost(ctx context.Context, req *cellv1.RemoveHostRequest) (*cellv1.RemoveHostResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err
@@ -188,12 +187,12 @@ func (s *scheduler) RemoveHost(ctx context.Context, req *cellv1.RemoveHostReques
 	return &cellv1.RemoveHostResponse{}, nil
 }
 
-// resyncEach is how long the states of hosts that are asked together are apart, on
-// average: 1,000 of them a second are taken beside everything else.
+// resyncEach is the average time between the states of hosts that are asked together: the replica
+// accepts 1,000 a second beside its other work.
 const resyncEach = time.Millisecond
 
-// ResyncHosts makes the hosts with a stream to this replica start over: their agents send the
-// whole state, as a new version, and their earlier states count no more.
+// ResyncHosts makes the hosts with a stream to this replica start over: their agents send the whole
+// state as a new version, and their earlier states no longer count.
 func (s *scheduler) ResyncHosts(_ context.Context, req *cellv1.ResyncHostsRequest) (*cellv1.ResyncHostsResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err

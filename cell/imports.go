@@ -14,9 +14,8 @@ import (
 	"cellgate/shard"
 )
 
-// ImportHosts writes what Nova's tables say of hosts, as agents' states are written and
-// after claims. Each host has its own outcome; the call fails as a whole only when
-// nothing was done.
+// ImportHosts writes hosts from Nova's tables in the way of agents' states, with lower priority than
+// claims. Each host has its own outcome. The call as a whole fails only if nothing was done.
 func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequest) (*cellv1.ImportHostsResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err
@@ -69,7 +68,7 @@ func (s *scheduler) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequ
 	return res, err
 }
 
-// importedHost reads a host that is imported.
+// importedHost reads an imported host.
 func (c *Cell) importedHost(state *agentv1.FullState) (put *shard.PutHost, facts *replica.Facts, err error) {
 	if v := state.GetAgentVersion(); v != 0 {
 		return nil, nil, fault.Invalid("state.agent_version", "is %d, must be 0: no agent says this", v)
@@ -103,9 +102,9 @@ func importOutcome(put *shard.PutHost, a replica.Answer) *cellv1.ImportOutcome {
 	}
 }
 
-// releaseDeleted releases the claims of instances whose rows in Nova's tables are deleted, on
-// hosts whose agents do not report them any more, and on imported ones; in is of uuids, 16 bytes each, and at is the
-// moment up to which the rows are whole. claimed are those that have a live claim still.
+// releaseDeleted releases the claims of instances whose rows in Nova's tables are deleted, if their
+// host is imported or its agent no longer reports them. in is a list of uuids, 16 bytes each. at is the
+// moment up to which the rows are complete. claimed lists the instances that still have a live claim.
 func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time) (claimed []byte, released int, err error) {
 	if len(in)%len(schedule.ID{}) != 0 {
 		return nil, 0, fault.Invalid("deleted", "has %d bytes, which are no whole uuids", len(in))
@@ -124,11 +123,11 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 		copy(id[:], in)
 		for _, c := range s.rows.ClaimsOfInstance(id.String()) {
 			if c.TransferredFrom != "" {
-				continue // its new consumer's to release
+				continue // its new consumer releases it
 			}
 			report, gone := s.agents.ReportLacks(c)
 			if h := s.rows.Host(c.HostUUID); h != nil && h.Host != nil && h.Host.Imported {
-				gone = true // Nova's tables speak for the host
+				gone = true // Nova's tables report the host
 			}
 			if !gone || c.State != shard.Confirmed || c.UpdatedAt.After(at) {
 				stays[id] = true

@@ -16,8 +16,8 @@ import (
 	"cellgate/shard"
 )
 
-// PutFacts writes a namespace of a host, or takes it away, through the lane and after
-// claims. What it answers is in the table that this replica serves.
+// PutFacts writes or removes a namespace of a host, through the lane and with lower priority than
+// claims. When it returns, this replica's table shows the change.
 func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (*cellv1.PutFactsResponse, error) {
 	if err := s.loaded(); err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func (s *scheduler) PutFacts(ctx context.Context, req *cellv1.PutFactsRequest) (
 	return out, nil
 }
 
-// commit does a background operation. A refusal is an error; that of something invalid begins
-// with its field.
+// commit commits a background operation. A refusal becomes an error; if the operation was invalid, the
+// error names the field.
 func (c *Cell) commit(ctx context.Context, op shard.Op) (shard.Outcome, error) {
 	o, err := c.queue.DoOne(ctx, op, false)
 	r := o.Refusal
@@ -59,7 +59,7 @@ func (c *Cell) commit(ctx context.Context, op shard.Op) (shard.Outcome, error) {
 	return o, refusal
 }
 
-// namespaceMessages are a host's namespaces as people see them, by name.
+// namespaceMessages converts a host's namespaces for the API, by name.
 func (c *Cell) namespaceMessages(row *replica.HostRow) []*cellgatev1.HostNamespace {
 	var out []*cellgatev1.HostNamespace
 	texts := row.FactTexts()

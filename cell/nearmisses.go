@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// nearMissShare is which part of one processor near misses take of a replica, at most: they cost ten times as much as a
-	// query, and refusals must not crowd out selections.
+	// nearMissShare is the largest part of one processor that near misses may use. They cost ten times
+	// as much as a query, and refusals must not crowd out selections.
 	nearMissShare = 0.25
-	// nearMissBurst is how much work may come at once.
+	// nearMissBurst is how much work may be done at once.
 	nearMissBurst = 250 * time.Millisecond
 )
 
-// nearMissBudget bounds the work on near misses. A query that comes while it is spent is answered without them. Safe for
-// concurrent use.
+// nearMissBudget bounds the work on near misses. While the budget is spent, queries are answered
+// without near misses. Safe for concurrent use.
 type nearMissBudget struct {
 	mu     sync.Mutex
 	left   time.Duration
@@ -27,7 +27,7 @@ func newNearMissBudget(now time.Time) *nearMissBudget {
 	return &nearMissBudget{left: nearMissBurst, filled: now}
 }
 
-// mayLook reports whether a query's near misses may be looked for.
+// mayLook reports whether the budget allows to compute a query's near misses.
 func (b *nearMissBudget) mayLook(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,14 +38,14 @@ func (b *nearMissBudget) mayLook(now time.Time) bool {
 	return b.left > 0
 }
 
-// spend counts the work that a query was.
+// spend subtracts the work of a query.
 func (b *nearMissBudget) spend(took time.Duration) {
 	b.mu.Lock()
 	b.left -= took
 	b.mu.Unlock()
 }
 
-// spareNearMisses has a query ask for no near misses if the budget is spent.
+// spareNearMisses removes the request for near misses from a query if the budget is spent.
 func (c *Cell) spareNearMisses(q *cellv1.Query) {
 	if q.GetNearMisses() > 0 && !c.nearMisses.mayLook(time.Now()) {
 		q.NearMisses = 0

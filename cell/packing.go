@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// packingAge is for how long a count of the cell's packing is good: of 100,000 hosts and ten shapes it takes 50 ms.
+	// packingAge is how long a count of the cell's packing is used: over 100,000 hosts and ten shapes
+	// it takes 50 ms.
 	packingAge = 15 * time.Second
 	// packedShapes is how many shapes have metrics.
 	packedShapes = 10
-	// sampledClaims is of how many live claims the shapes are taken.
+	// sampledClaims is the number of live claims from which the shapes are sampled.
 	sampledClaims = 4096
 )
 
-// packing counts how well the cell is packed, for metrics. Safe for concurrent use.
+// packing measures how well the cell is packed, for metrics. Safe for concurrent use.
 type packing struct {
 	mu      sync.Mutex
 	counted time.Time
@@ -31,7 +32,7 @@ type packing struct {
 	shown []schedule.Shape
 }
 
-// read gives the newest count, of packingAge at most.
+// read returns the newest count, which is at most packingAge old.
 func (p *packing) read(c *Cell) telemetry.PackingReading {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +45,8 @@ func (p *packing) read(c *Cell) telemetry.PackingReading {
 	return p.reading
 }
 
-// shapeCounts counts the shapes of live claims. Of many claims it takes some, another part each time.
+// shapeCounts counts the shapes of live claims. If there are many claims, it counts a different sample
+// each time.
 func (c *Cell) shapeCounts() map[schedule.Shape]int {
 	counts := map[schedule.Shape]int{}
 	for claim := range c.rows.SomeClaims(sampledClaims) {
@@ -62,8 +64,8 @@ func (c *Cell) shapeCounts() map[schedule.Shape]int {
 	return counts
 }
 
-// frequentShapes gives the most frequent shapes. One that was shown stays while it is among the first twice as many, so
-// that series do not come and go with the sample.
+// frequentShapes returns the most frequent shapes. A shape that was shown stays while it is among the
+// first 2 × packedShapes, so that series do not come and go with the sample.
 func frequentShapes(counts map[schedule.Shape]int, shown []schedule.Shape) []schedule.Shape {
 	all := slices.SortedFunc(maps.Keys(counts), func(a, b schedule.Shape) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), slices.Compare(a[:], b[:]))

@@ -11,8 +11,7 @@ import (
 // ServerOptions are those of a server that a cell registers with.
 func ServerOptions() []grpc.ServerOption { return []grpc.ServerOption{rpc.Plain(plain)} }
 
-// The limits of a query and of decisions in cell.proto, and of what many of them may
-// take.
+// Limits of cell.proto on queries and decisions, and limits on the total of many.
 const (
 	plainQueries    = 4096
 	plainPlacements = 1000
@@ -29,8 +28,8 @@ const (
 	plainBody       = 2 << 20
 )
 
-// plain reports whether a request certainly keeps the rules of cell.proto and is not
-// too large; false says nothing.
+// plain reports whether a request certainly keeps the rules of cell.proto and is not too large. If it
+// returns false, the request may still be valid.
 func plain(req any) bool {
 	switch m := req.(type) {
 	case *cellv1.ProposeBatchRequest:
@@ -55,7 +54,7 @@ func plainProposals(m *cellv1.ProposeBatchRequest) bool {
 			len(k.GetBounds()) > 2*plainBounds || len(k.GetGroupHosts()) > plainGroupHosts {
 			return false
 		}
-		// More than all fields of fixed size and all tags and lengths take.
+		// An upper bound of all fields of fixed size and all tags and lengths.
 		const fixed, item = 512, 16
 		size += fixed + len(q.GetPlacement()) + item*len(k.GetBounds())
 		for _, t := range q.GetTentativePlacements() {
@@ -93,19 +92,19 @@ func plainDecisions(m *cellv1.PutDecisionsRequest) bool {
 	return n >= 1 && n <= plainDecided && proto.Size(m) <= rpc.MaxMessageBytes
 }
 
-// Less than cell.proto allows of each, but more than usual operations have.
+// These are lower than the limits of cell.proto, but usual operations stay below them.
 const (
 	plainOps         = 256
 	plainID          = 64
 	plainName        = 255
 	plainAllocations = 32
 	plainAnswer      = 4 << 10
-	// plainOp is more than what an operation of such fields takes, in bytes.
+	// plainOp is an upper bound of the size of one such operation, in bytes.
 	plainOp = 32 << 10
 )
 
-// plainClaims is plain for claims outside groups, of guests without devices or images,
-// and for what ends or confirms a claim.
+// plainClaims is plain for claims without a group whose guests have no devices or images, and for
+// operations that end or confirm a claim.
 func plainClaims(m *cellv1.ClaimBatchRequest) bool {
 	if n := len(m.GetOps()); n < 1 || n > min(plainOps, rpc.MaxMessageBytes/plainOp) {
 		return false
@@ -152,5 +151,5 @@ func plainRef(r *cellv1.ClaimRef) bool {
 	return plainText(r.GetClaimId(), 1, plainID) && rpc.IsUUID(r.GetConsumerUuid()) && plainText(r.GetAttempt(), 0, plainID)
 }
 
-// plainText: as many bytes, so no more characters.
+// plainText checks the number of bytes: there are at most as many characters.
 func plainText(text string, least, most int) bool { return len(text) >= least && len(text) <= most }

@@ -15,12 +15,12 @@ import (
 	"cellgate/shard"
 )
 
-// ProposeBatch answers each query from one version of the table: the newest at
-// the start of the call, or the one the query names; while the table is loaded, from
-// one of the hosts that the shard finds for it. A query that fails does so
-// alone; all do while the shard does not commit, since what is proposed could not
-// be claimed, while the gate is not known, and while Nova's tables report the hosts and
-// nobody imports them. The whole replica computes at most GOMAXPROCS proposals at once.
+// ProposeBatch answers each query from one version of the table: the version that the query names, else
+// the newest at the start of the call. While the table is being loaded, it answers from a small table
+// of the hosts that the shard finds for the query. A failing query fails alone. All queries fail while
+// the shard does not commit, since proposed hosts could not be claimed; while the gate is not known;
+// and while Nova's tables report the hosts and no gateway imports them. The replica computes at most
+// GOMAXPROCS proposals at once.
 func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
 	if err := s.placing(); err != nil {
 		return nil, err
@@ -106,11 +106,11 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	return &cellv1.ProposeBatchResponse{Proposals: out}, nil
 }
 
-// upToDate reports whether a query is to have what other replicas did last.
+// upToDate reports whether a query must see the latest changes of other replicas.
 func upToDate(q *cellv1.Query) bool { return q.GetUpToDate() && q.GetTableVersion() == "" }
 
-// catchUp brings the table up to now within half of the time that the call has, and
-// reports whether it did. When it did not, the table that there is has to do.
+// catchUp brings the table up to date and reports whether it succeeded. It takes at most half of the
+// time left for the call; if it fails, the query uses the table as it is.
 func (c *Cell) catchUp(ctx context.Context) bool {
 	limit := replica.MaxBehind
 	if end, ok := ctx.Deadline(); ok {
@@ -121,7 +121,7 @@ func (c *Cell) catchUp(ctx context.Context) bool {
 	return c.journal.CatchUp(ctx) == nil
 }
 
-// search finds the hosts for a query while the table is loaded.
+// search finds the hosts for a query while the table is being loaded.
 func (c *Cell) search(ctx context.Context, in *cellv1.Query) (proposals.Version, string, error) {
 	q, _, _, err := c.shapes.QueryOf(in)
 	if err != nil {
@@ -130,8 +130,8 @@ func (c *Cell) search(ctx context.Context, in *cellv1.Query) (proposals.Version,
 	return c.table.Cold.Find(ctx, q)
 }
 
-// propose answers one query. The claims are the newest, whatever the version:
-// they say what a request has already.
+// propose answers one query. The claims in the answer are always the newest, whatever the table's
+// version: they say what the request already has.
 func (c *Cell) propose(ctx context.Context, at proposals.Version, name string, in *cellv1.Query) (*cellv1.Proposal, error) {
 	out, consumers, err := c.shapes.Propose(ctx, c.versions, at, name, in)
 	if err != nil {
@@ -148,8 +148,8 @@ func (c *Cell) propose(ctx context.Context, at proposals.Version, name string, i
 	return out, nil
 }
 
-// claimsOf gives the live claims of consumers: of the rows that are kept, or of the
-// shard while they are loaded.
+// claimsOf returns the live claims of consumers: from the rows in memory, or from the shard while the
+// table is being loaded.
 func (c *Cell) claimsOf(ctx context.Context, consumers []string) ([]*shard.Claim, error) {
 	if len(consumers) == 0 || !c.loading() {
 		return c.rows.ClaimsOfConsumers(consumers), nil
@@ -161,5 +161,5 @@ func (c *Cell) claimsOf(ctx context.Context, consumers []string) ([]*shard.Claim
 	return page.Claims, nil
 }
 
-// maxClaims is how many live claims a consumer has at most: one, and one that moves it.
+// maxClaims is how many live claims a consumer has at most: one, and a move of it.
 const maxClaims = 2

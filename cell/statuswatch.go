@@ -10,20 +10,20 @@ import (
 	"cellgate/shard"
 )
 
-// statusBatch is how many statuses of services go into the queue at once.
+// statusBatch is how many service statuses are queued at once.
 const statusBatch = 256
 
-// statusWatch keeps in the shard what Nova's services say of hosts, as gateways report it.
+// statusWatch keeps the statuses of Nova's services, as gateways report them, in the shard.
 type statusWatch struct {
 	gate  *gate.Keeper
 	rows  *replica.Rows
 	queue *replica.Queue
 	log   *slog.Logger
-	// failing: the last ones were not written, and that was logged.
+	// failing: the last write failed, and that was logged.
 	failing bool
 }
 
-// run writes what is new after each report, until ctx ends.
+// run writes changed statuses after each report, until ctx ends.
 func (w *statusWatch) run(ctx context.Context) error {
 	for {
 		select {
@@ -44,8 +44,8 @@ func (w *statusWatch) run(ctx context.Context) error {
 	}
 }
 
-// write writes the statuses that the rows do not have. What it does not write is
-// tried again after the next report.
+// write writes the statuses in which reports and rows differ. If it fails, the next report triggers
+// another try.
 func (w *statusWatch) write(ctx context.Context) error {
 	changes := w.changes()
 	for at := range slices.Chunk(changes, statusBatch) {
@@ -64,7 +64,7 @@ func (w *statusWatch) write(ctx context.Context) error {
 	return nil
 }
 
-// changes gives the statuses that the rows do not have.
+// changes returns the reported statuses that the rows do not have.
 func (w *statusWatch) changes() []shard.SetNovaState {
 	rows := map[string]gate.HostStatus{}
 	w.rows.Each(func(uuid string, row *shard.Host, admin *shard.AdminState) {

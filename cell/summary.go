@@ -11,11 +11,11 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// GetSummary says what the cell could ever hold and what it holds now, computed
-// once a version of the table; and the gate without what it waits for, the time, and the
-// version of the binary. While the table is loaded it says only that, and whether it
-// awaits verdicts. It
-// fails while the shard does: gateways take it for whether the cell can be used.
+// GetSummary reports what the cell holds and could ever hold, computed once for each version of the
+// table. It also reports the gate (without what it waits for), store time, and the binary's version.
+// While the table is being loaded, it reports only whether the cell awaits verdicts, and the fields
+// that need no table. It fails while the shard fails: gateways treat it as the check whether the cell
+// can be used.
 func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
 	if err := s.placing(); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (s *scheduler) GetSummary(ctx context.Context, _ *cellv1.GetSummaryRequest)
 			}
 		}
 	}
-	// The health service reports a store that gives no time.
+	// The health service reports a store that returns no time.
 	if t, err := s.store.Now(ctx); err == nil {
 		out.StoreTime = timestamppb.New(t)
 	}

@@ -13,8 +13,8 @@ import (
 	"cellgate/shard"
 )
 
-// totals are what all hosts of a cell have and hold together. A change of a host costs what
-// that host costs, however many others there are: gateways ask every second or so, and more
+// totals are the sums over all hosts of a cell: what they have and hold. Updating them for one host
+// takes time that does not grow with the number of hosts: gateways ask about once a second, and more
 // often while the cell is slow.
 type totals struct {
 	touched *replica.TouchedHosts
@@ -25,11 +25,11 @@ type totals struct {
 	version uint64
 
 	hosts map[string]*countedHost
-	// sum has what can be added up; what it lists is filled in by message.
+	// sum has the additive fields; message fills in the lists.
 	sum     cellgatev1.Cell
 	unzoned int
 	classes map[string]*classTotals
-	// How many hosts have each.
+	// The number of hosts that have each name.
 	traits, aggregates, zones, tenants, childTraits, childClasses counts
 	// aggregateNames are the names that hosts give aggregates, by uuid.
 	aggregateNames map[string]string
@@ -53,7 +53,7 @@ func (c counts) add(name string, by int) {
 	}
 }
 
-// countedHost is what a host adds to the counts.
+// countedHost is a host's contribution to the counts.
 type countedHost struct {
 	row         *replica.HostRow
 	up          bool
@@ -70,11 +70,11 @@ type countedInventory struct {
 // classTotals is one resource class over all hosts.
 type classTotals struct {
 	capacity, used int64
-	// inventories counts those of the class, roots those of root providers.
+	// inventories counts the inventories of the class, roots those of root providers.
 	inventories, roots int
 }
 
-// recount counts hosts again.
+// recount replaces the contributions of hosts.
 func (s *totals) recount(uuids map[string]struct{}, rows *replica.Rows, live *liveness.Tracker) {
 	for uuid := range uuids {
 		var next *countedHost
@@ -97,7 +97,7 @@ func (s *totals) recount(uuids map[string]struct{}, rows *replica.Rows, live *li
 	}
 }
 
-// inventory notes what the host has of each class.
+// inventory fills in the host's inventories, class by class.
 func (s *totals) inventory(h *countedHost) {
 	for n, p := range h.row.Host.Providers {
 		for _, i := range p.Inventories {
@@ -113,7 +113,7 @@ func (s *totals) inventory(h *countedHost) {
 	}
 }
 
-// count adds what the host has, by 1, or takes it away, by -1.
+// count adds the host's contribution (by is 1) or removes it (by is -1).
 func (s *totals) count(h *countedHost, by int32) {
 	host, t := h.row.Host, &s.sum
 	t.Hosts += by
@@ -123,7 +123,7 @@ func (s *totals) count(h *countedHost, by int32) {
 	switch withholding := h.row.Admin.Withholding(); {
 	case withholding.Intended():
 		t.HostsWithheld += by
-	case len(withholding) > 0: // its nova-compute is down
+	case len(withholding) > 0: // the host's nova-compute is down
 	case host.Disabled:
 		t.HostsDisabled += by
 	case h.up:
@@ -178,14 +178,14 @@ func (s *totals) label(h *shard.Host, by int) {
 	}
 }
 
-// message gives the totals without the cell's names.
+// message builds the totals without the cell's names.
 func (s *totals) message() *cellv1.GetSummaryResponse {
 	t := &cellgatev1.Cell{
 		Hosts: s.sum.Hosts, HostsUp: s.sum.HostsUp, HostsImported: s.sum.HostsImported, HostsWithheld: s.sum.HostsWithheld, HostsDisabled: s.sum.HostsDisabled,
 		ClaimsPending: s.sum.ClaimsPending, ClaimsConfirmed: s.sum.ClaimsConfirmed,
 	}
 	out := &cellv1.GetSummaryResponse{Totals: t, HasUnzonedHosts: s.unzoned > 0}
-	// The greatest of all cannot be added up.
+	// Maxima cannot be kept as sums.
 	free, largest := map[*classTotals]int64{}, map[*classTotals]int64{}
 	for _, h := range s.hosts {
 		for i := range h.inventories {

@@ -17,16 +17,18 @@ import (
 )
 
 const (
-	// maxTrials is how many questions of capacity a replica answers at once. Others are refused as OVERLOADED.
+	// maxTrials is how many capacity requests a replica serves at once. Others are refused as
+	// OVERLOADED.
 	maxTrials = 2
-	// trialWait is how long a question waits for a place: the replica may not know yet that one has just ended.
+	// trialWait is how long a request waits for a slot: the replica may not know yet that another
+	// request has just ended.
 	trialWait = time.Second
-	// trialRest is how long a trial leaves the processor to others after about as much work.
+	// trialRest is how long a trial pauses after about as much work, to leave the processor to others.
 	trialRest = 2 * time.Millisecond
 )
 
-// TryPlacements answers the steps of a trial, one after the other, until the gateway ends the stream. The trial works at
-// most half of the time, on one processor: selections come first.
+// TryPlacements answers the steps of a trial, one after the other, until the gateway ends the stream.
+// The trial works at most half of the time, on one processor, because selections have priority.
 func (s *scheduler) TryPlacements(on grpc.BidiStreamingServer[cellv1.TryPlacementsRequest, cellv1.TryPlacementsResponse]) error {
 	if err := s.loaded(); err != nil {
 		return err
@@ -68,15 +70,15 @@ type trial struct {
 	cell  *Cell
 	ctx   context.Context
 	table *schedule.Table
-	// started is the table before anything was placed.
+	// started is the table before any instance was placed.
 	started *schedule.Table
-	// caches keep what filters found out, by placement.
+	// caches keep the results of filters, by placement.
 	caches map[string]*schedule.FilterCache
-	// worked is since the last rest.
+	// worked is the time worked since the last pause.
 	worked time.Duration
 }
 
-// maxTrialCaches bounds the memory of a trial: a mix has 16 placements at most.
+// maxTrialCaches bounds the memory of a trial: a mix of shapes has at most 16 placements.
 const maxTrialCaches = 16
 
 func (t *trial) step(in *cellv1.TryPlacementsRequest) (*cellv1.TryPlacementsResponse, error) {
@@ -100,7 +102,7 @@ func (t *trial) step(in *cellv1.TryPlacementsRequest) (*cellv1.TryPlacementsResp
 	return nil, fault.Invalid("step", "a trial begins with start")
 }
 
-// rest leaves the processor to others; an error is that of the stream.
+// rest pauses the trial; an error means that the stream ended.
 func (t *trial) rest() error {
 	t.worked = 0
 	pause := time.NewTimer(trialRest)

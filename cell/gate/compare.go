@@ -14,17 +14,17 @@ import (
 
 // Registration is what this replica knows of the agent of a compute node.
 type Registration struct {
-	// Agent: one reports the host, or did when its row was written.
+	// Agent: an agent reports the host, or did when the host's row was written.
 	Agent        bool
 	AgentVersion int32
-	// Lacks is the first class that its inventory does not have.
+	// Lacks is the first required class that the host's inventory lacks.
 	Lacks string
 	// Differs is how the agent's report differs from the host's imported row; only while the
 	// gate is SHADOW.
 	Differs []*cellgatev1.HostDifference
 }
 
-// Lacking is the first class that a host has to have and does not; "" for none.
+// Lacking returns the first required class that a host lacks; "" for none.
 func (r Rules) Lacking(h *shard.Host) string {
 	for _, class := range r.Classes {
 		if !hasClass(h, class) {
@@ -43,31 +43,31 @@ func FirstOf(ids []string) string {
 	return first
 }
 
-// agreeFor is how long it counts that a host's agent and its row agreed on what comes and goes
-// with instances: two of nova-compute's periods, of 60 s, and a bit. A compute node's row, its
-// instances' rows and an agent's report are written at different moments.
+// agreeFor is how long an agreement of a host's agent and its row on the values that change with
+// instances counts. It is two of nova-compute's periods of 60 s, and a margin: a compute node's row,
+// its instances' rows and an agent's report are written at different moments.
 const agreeFor = 130 * time.Second
 
-// hostComparisons keeps what came of comparing hosts since the gate has an epoch. The zero
-// value is ready.
+// hostComparisons keeps the results of comparing hosts during one epoch of the gate. The zero value is
+// ready.
 type hostComparisons struct {
 	mu    sync.Mutex
 	epoch int64
 	hosts map[string]*comparedHost
 }
 
-// comparedHost is what came of the newest comparison of a row and a state. fixed does not
-// change with instances, agreed is when what does was the same.
+// comparedHost is the result of the newest comparison of a row and a state. fixed are the differences
+// that do not change with instances; agreed is when the values that do change last agreed.
 type comparedHost struct {
 	row, reported *shard.Host
-	// effective is reported with Nova's aggregates and ratios.
+	// effective is the reported host with Nova's aggregates and ratios.
 	effective *shard.Host
 	fixed     []*cellgatev1.HostDifference
 	agreed    time.Time
 }
 
-// HostComparison is a comparison to make. There describes how the instances differ; "" for not
-// at all.
+// HostComparison is the input of a comparison. There describes how the instances differ; "" if they do
+// not.
 type HostComparison struct {
 	Row, Reported *shard.Host
 	Usage         *shard.Usage
@@ -75,7 +75,7 @@ type HostComparison struct {
 	Now           time.Time
 }
 
-// Differences gives how the agent's host differs from its row; nil for not at all.
+// Differences returns how the agent's report of a host differs from its row; nil for no difference.
 func (h *hostComparisons) Differences(epoch int64, c HostComparison) []*cellgatev1.HostDifference {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,9 +116,8 @@ func differenceOf(row *shard.Host, kind cellgatev1.HostDifference_Kind, detail s
 	return &cellgatev1.HostDifference{Kind: kind, Host: row.ServiceHost, Detail: detail}
 }
 
-// fixedDifferences compares what no instance changes: the names, which Nova is answered with
-// and requests name, the totals, and the hypervisor. Aggregates and allocation ratios are
-// Nova's in any case.
+// fixedDifferences compares the values that no instance changes: the names, which requests and answers
+// to Nova use, the totals, and the hypervisor. Aggregates and allocation ratios are always Nova's.
 func fixedDifferences(row, reported *shard.Host) (all []*cellgatev1.HostDifference) {
 	add := func(kind cellgatev1.HostDifference_Kind, texts ...string) {
 		if text := strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; "); text != "" {
@@ -171,17 +170,17 @@ func supportedBy(h *shard.Host) map[string]struct{} {
 	return all
 }
 
-// diskApart is by how many GB measured disk may differ: both sides round.
+// diskApart is by how many GB the measured disk may differ, since both sides round.
 const diskApart = 2
 
-// roomDifference says of which class an agent leaves more room to instances than the row
-// does, or keeps more back than the row has in use beside instances; "" for none. Instances count the same
-// on both sides.
+// roomDifference names the class of which an agent leaves more room to instances than the row does, or
+// keeps back more than the row has in use without instances; "" for none. Instances count the same on
+// both sides.
 func roomDifference(row, reported *shard.Host, usage *shard.Usage) string {
 	for _, inv := range row.Providers[0].Inventories {
 		of, is := inventoryOf(reported, inv.ResourceClass)
 		if !is {
-			continue // the gate knows which classes there have to be
+			continue // missing classes are found by Rules.Lacking
 		}
 		apart := int64(0)
 		if inv.ResourceClass == "DISK_GB" {
@@ -217,7 +216,7 @@ func hasClass(h *shard.Host, class string) bool {
 	return false
 }
 
-// missingIn gives the elements of all that a set has not.
+// missingIn returns the elements of all that a set lacks.
 func missingIn(set, all map[string]struct{}) (missing []string) {
 	for k := range all {
 		if _, is := set[k]; !is {

@@ -1,5 +1,6 @@
-// Package gate holds the rules of a cell under upgrade: who reports its hosts, Nova's tables or
-// their agents. It is pure but for Keeper, which remembers what gateways report; it writes nothing.
+// Package gate holds the rules of a cell under upgrade: whether Nova's tables or agents report its
+// hosts. It is pure except for Keeper, which remembers what gateways report. It writes nothing to the
+// shard.
 //
 //	gate.go           Keeper: the gateways' reports, which of them imports, how new their rows are
 //	rules.go          Rules.Judge: where the gate should be; tally.go counts the evidence

@@ -21,25 +21,25 @@ const (
 	ImportLease = 5 * time.Second
 )
 
-// Keeper is what a replica knows of the cell's upgrade: what gateways report, and
-// which of them imports. What must outlive it is in the gate's row.
+// Keeper is what a replica knows of the cell's upgrade: gateways' reports, and which gateway imports.
+// Everything that must survive a restart is in the gate's row.
 type Keeper struct {
 	Rules Rules
 	Now   func() time.Time
 
 	mu       sync.Mutex
 	gateways map[string]*gatewayReport
-	// importer imports until then.
+	// importer is the gateway that may import until the time in until.
 	importer    string
 	until       time.Time
 	Comparisons hostComparisons
 	// judgement is the newest judgement, for metrics.
 	judgement Judgement
 
-	// News says that a report was taken.
+	// News has one element when a report arrived.
 	News chan struct{}
 
-	// Judging is held by the judging under way: two at once would only lose to each other.
+	// Judging is a semaphore: of two concurrent judgements one would only conflict with the other.
 	Judging chan struct{}
 }
 
@@ -55,8 +55,8 @@ func NewKeeper(rules Rules, now func() time.Time) *Keeper {
 	return &Keeper{Rules: rules, Now: now, gateways: map[string]*gatewayReport{}, Judging: make(chan struct{}, 1), News: make(chan struct{}, 1)}
 }
 
-// AddReport takes a report. known is false when its services are of a revision that is not
-// here: the report is ignored then.
+// AddReport records a report. known is false if the report refers to a revision of the gateway's
+// services that this replica does not have; then the report is ignored.
 func (k *Keeper) AddReport(r Report, revision uint64, unchanged bool) (known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -80,7 +80,7 @@ func (k *Keeper) AddReport(r Report, revision uint64, unchanged bool) (known boo
 	k.gateways[r.Gateway] = g
 	select {
 	case k.News <- struct{}{}:
-	default: // it is not taken yet
+	default: // the last element is not read yet
 	}
 	return true
 }
@@ -101,7 +101,7 @@ func (k *Keeper) IsImporter(gateway string) bool {
 	return k.importer == gateway && k.Now().Before(k.until)
 }
 
-// Evidence gives what is known at a moment of store time.
+// Evidence returns what is known at now, a moment of store time.
 func (k *Keeper) Evidence(now time.Time, node func(string) Registration) Evidence {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,8 +113,8 @@ func (k *Keeper) Evidence(now time.Time, node func(string) Registration) Evidenc
 	return e
 }
 
-// LendImport reports whether a gateway may import for ImportLease: one at a time, the one
-// that does as long as it asks.
+// LendImport reports whether a gateway may import for ImportLease. One gateway may at a time: the one
+// that imports keeps the lease as long as it asks.
 func (k *Keeper) LendImport(gateway string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -133,18 +133,18 @@ func (k *Keeper) NoteJudgement(v Judgement) {
 	k.judgement = v
 }
 
-// IsAsWanted reports whether a row has what is wanted.
+// IsAsWanted reports whether a gate's row already matches want.
 func IsAsWanted(g *shard.Gate, want *shard.MoveGate) bool {
 	return g != nil && g.State == want.State && g.Reason == want.Reason && g.Pin == want.Pin && g.PinReason == want.PinReason && g.ReturnTo == want.ReturnTo &&
 		g.HeldSince.Equal(want.HeldSince) && g.HeldUntil.Equal(want.HeldUntil) && g.Falls == want.Falls && !want.RowsAt.After(g.RowsAt)
 }
 
-// MaxLag is how much older than another gateway's the rows of a gateway may be. Nova has
-// service_down_time be two and a half times what is between two heartbeats, so half of it is more
-// than a copy that is not behind ever lacks.
+// MaxLag is how much older a gateway's rows may be than another gateway's. Nova raises a
+// service_down_time that is too short to 2.5 heartbeat intervals. So half of it is longer than the lag
+// of any up-to-date copy of Nova's database.
 func (k *Keeper) MaxLag() time.Duration { return k.Rules.DownTime / 2 }
 
-// lag is how much older than the newest the rows of a gateway are; 0 when it is not known. The
+// lag is how much older the gateway's rows are than the newest rows of any gateway; 0 if unknown. The
 // caller holds mu.
 func (k *Keeper) lag(g *gatewayReport) (lag time.Duration) {
 	if g.readTo.IsZero() {
@@ -179,8 +179,8 @@ func (k *Keeper) readersMessage() []*cellgatev1.GateReader {
 	return list
 }
 
-// Reading is what metrics show of the gate: how many hosts are not new, and by how much
-// gateways' rows are older than the newest, at most.
+// Reading is what metrics show of the gate: the number of hosts that are not new, and the largest lag
+// of a gateway's rows behind the newest.
 type Reading struct {
 	Lagging int
 	Lag     time.Duration
@@ -221,8 +221,9 @@ func (k *Keeper) HasGateways() bool {
 	return len(k.gateways) > 0
 }
 
-// StatusOfNewHost is what counts of a host that an agent brings and the cell did not know, until reports
-// say otherwise (changes): an empty host is what requests choose first, so it cannot wait for the next report.
+// StatusOfNewHost is the status of a host that the cell did not know before an agent reported it. It
+// counts until reports bring another status (StatusChanges). It cannot wait for the next report:
+// requests choose an empty host first.
 func (k *Keeper) StatusOfNewHost(uuid string) serviceStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -249,8 +250,8 @@ func (k *Keeper) StatusOfNewHost(uuid string) serviceStatus {
 	return serviceStatus{}
 }
 
-// ReadableReports gives the reports with services. Those of gateways that cannot read them say
-// nothing.
+// ReadableReports returns the reports with services. Gateways that cannot read Nova's tables report
+// none.
 func (k *Keeper) ReadableReports() []Report {
 	k.mu.Lock()
 	defer k.mu.Unlock()

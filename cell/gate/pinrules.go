@@ -7,8 +7,8 @@ import (
 	"cellgate/shard"
 )
 
-// Pinned is the row after an operator's pin; nil when there is none to remove. read: a
-// gateway reads Nova's tables for the cell.
+// Pinned is the row after an operator pins the gate, or unpins it if pin is ""; nil if there is no pin
+// to remove. read: a gateway reads Nova's tables for the cell.
 func Pinned(g *shard.Gate, pin shard.GateState, reason, who string, read bool) *shard.MoveGate {
 	if pin == "" {
 		return unpinned(g, reason, who, read)
@@ -32,9 +32,9 @@ func Pinned(g *shard.Gate, pin shard.GateState, reason, who string, read bool) *
 	return want
 }
 
-// unpinned is the row without its pin; nil for none. While a gateway reads Nova's tables the
-// rules go on from the state that the gate is in. Without one they would leave it there for
-// good, so it goes back to where the pin found it.
+// unpinned is the row without its pin; nil if there is none. If a gateway reads Nova's tables, the
+// rules go on from the current state. Without such a gateway they would leave the gate there for good,
+// so it returns to the state before the pin.
 func unpinned(g *shard.Gate, reason, who string, read bool) *shard.MoveGate {
 	if g == nil || g.Pin == "" {
 		return nil

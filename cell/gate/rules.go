@@ -19,87 +19,89 @@ import (
 //	   +-----------------------------+--------------------------------+
 //	                   an old nova-compute or agent is up
 //
-// It moves on only when every instance of Nova's tables has a claim too: see unclaimed;
-// and from SHADOW when each agent's report agrees with its row: see hostComparisons.
+// It moves on only if every instance of Nova's tables has a claim, too (unclaimed). It leaves SHADOW
+// for NATIVE only if each agent's report agrees with its row (hostComparisons).
 //
-// Which services count: one that is up does, disabled or not, since an operator enables
-// it at any time. One that is not up does while it is enabled and has been down for less
-// than downTime. One that is forced down, or disabled and down, or down for longer, does
-// not block the gate, and is listed. It blocks again once it is up.
+// Which services count: a service that is up counts, disabled or not, since an operator may enable it
+// at any time. A service that is not up counts while it is enabled and has been down for less than
+// DownTime. A service that is forced down, disabled and down, or down for longer, does not block the
+// gate. It is listed, and blocks again once it is up.
 type Rules struct {
-	// Settle is how long all must hold; it doubles with each fall-back, maxFalls times at
+	// Settle is how long all conditions must hold. It doubles with each fall-back, maxFalls times at
 	// most.
 	Settle time.Duration
 	// Classes are what the inventory of a host must have.
 	Classes []string
 	// AgentVersion is the least version of an agent.
 	AgentVersion int32
-	// DownTime is after how long of silence a service is down.
+	// DownTime is the time without a heartbeat after which a service is down.
 	DownTime time.Duration
 }
 
 const (
-	// maxFalls: 2^4 times settle.
+	// maxFalls bounds the doubling to 2^4 × Settle.
 	maxFalls = 4
-	// forgetFalls is how long of NATIVE it takes to forget them.
+	// forgetFalls is how long the gate must be NATIVE before earlier fall-backs no longer count.
 	forgetFalls = time.Hour
-	// maxHeldGap is how long nobody may have written down that all holds, at least, before
-	// the time begins again.
+	// maxHeldGap bounds the gap between two records that all conditions hold: after a longer gap, and
+	// more than Settle/2, the settle time starts again.
 	maxHeldGap = 15 * time.Second
-	// maxLagging is how many hosts are named.
+	// maxLagging bounds the hosts that are listed.
 	maxLagging = 100
-	// maxDiffering is how many differences are listed.
+	// maxDiffering bounds the differences that are listed.
 	maxDiffering = 16
 )
 
 // Report is what a gateway sees in Nova's tables.
 type Report struct {
-	// Gateway names the incarnation of the gateway, name is for people.
+	// Gateway names the incarnation of the gateway; name is for operators.
 	Gateway, name string
-	// unreadable is why there are no services.
+	// unreadable is why the services could not be read.
 	unreadable string
 	required   int32
-	// received is when it came.
+	// received is when the report arrived.
 	received time.Time
-	// downTime is after how long a service is not up, by this gateway; zero: not known.
+	// downTime is the gateway's service_down_time; zero if unknown.
 	downTime time.Duration
 	Services []Service
-	// readTo is the newest time in the rows that it has read; zero: not known.
+	// readTo is the newest timestamp in the rows that the gateway has read; zero if unknown.
 	readTo time.Time
-	// unclaimed is of a gateway that imports and has looked, else nil.
+	// unclaimed is set if the gateway imports and has searched for unclaimed instances.
 	unclaimed *unclaimed
 }
 
-// displayName is how people know the gateway.
+// displayName is the gateway's name for operators.
 func (r *Report) displayName() string { return cmp.Or(r.name, r.Gateway) }
 
-// unclaimed are the instances of Nova's tables without a claim in the shard, as a gateway
-// finds them periodically: when their agents do not list them, others are placed in their room.
+// unclaimed are the instances of Nova's tables without a claim in the shard, as a gateway finds them
+// periodically. If their agents do not list them either, other instances are placed in their room.
 type unclaimed struct {
-	// settled is a moment of store time: of those without a claim then, each has one by
-	// now or is no instance any more. What comes and goes in a busy cell moves it on.
+	// settled is a moment of store time: every instance without a claim at that moment now has one, or
+	// no longer exists. It advances although instances come and go in a busy cell.
 	settled time.Time
-	// count are those that two readings in a row found; first describes the first of them.
+	// count is the number of instances found by two readings in a row; first describes the first of
+	// them.
 	count int
 	first []string
 }
 
-// Service is a live row of services.
+// Service is a live row of Nova's table services.
 type Service struct {
 	Host                     string
 	version                  int32
 	disabled, forcedDown, Up bool
 	// reason is that of disabled.
 	reason string
-	// lastSeen is zero for never, changedAt, when the row was written, where it is not known.
+	// lastSeen is zero for never. changedAt, when the row was written, is used where lastSeen is
+	// unknown.
 	lastSeen  time.Time
 	changedAt time.Time
 	Nodes     []string
-	// leftOut are the compute nodes that Nova has, and no gateway can answer from.
+	// leftOut are the service's compute nodes that no gateway can answer from.
 	leftOut []string
 }
 
-// named are all compute nodes of the service that Nova has.
+// named are all compute nodes of the service.
 func (s *Service) named() []string {
 	if len(s.leftOut) == 0 {
 		return s.Nodes
@@ -110,7 +112,7 @@ func (s *Service) named() []string {
 // Evidence is what a replica knows when it judges. now is store time.
 type Evidence struct {
 	now time.Time
-	// reports of all gateways, those of KeepReports: the worst counts.
+	// reports are the reports that still count, one a gateway; the worst one decides.
 	reports []Report
 	node    func(uuid string) Registration
 }
@@ -124,22 +126,22 @@ type laggard struct {
 	counts         bool
 }
 
-// Judgement is what the rules make of a gate and the evidence.
+// Judgement is the result of applying the rules to a gate and the evidence.
 type Judgement struct {
 	// Want is the row as it should be; its Revision is that of the row judged.
 	Want shard.MoveGate
-	// waitsFor is what the gate waits for, for people.
+	// waitsFor says what the gate waits for, for operators.
 	waitsFor []string
-	// lagging are the first hosts that are not new, laggingHosts is how many count.
+	// lagging are the first hosts that are not new; laggingHosts is the number of those that count.
 	lagging      []laggard
 	laggingHosts int
-	// services count; minVersion is their least.
+	// services is the number that count; minVersion is their lowest version.
 	services             int
 	minVersion, required int32
-	// registered of hosts, those that have to be.
+	// registered is how many of hosts, the nodes that must have an agent, have one.
 	registered, hosts int
-	// differing has what differs of the first hosts whose agents do not report what their rows say, in
-	// SHADOW; differingHosts is how many there are.
+	// differing lists the first differences between agents' reports and rows, in SHADOW; differingHosts
+	// is the number of hosts that differ.
 	differing      []*cellgatev1.HostDifference
 	differingHosts int
 }
@@ -189,10 +191,10 @@ func (r Rules) Judge(g *shard.Gate, e Evidence) Judgement {
 	return v
 }
 
-// hold notes that all holds, and moves when it has for long enough.
+// hold records that all conditions hold, and moves the gate once they have held long enough.
 func (r Rules) hold(g *shard.Gate, e Evidence, v *Judgement) {
 	if g.HeldSince.IsZero() || e.now.Before(g.HeldUntil) || e.now.Sub(g.HeldUntil) > max(r.Settle/2, maxHeldGap) {
-		// Nobody has looked for a while, or the clock went back.
+		// Nobody judged the gate for a while, or the clock went back.
 		v.Want.HeldSince, v.Want.HeldUntil = e.now, e.now
 	} else if e.now.Sub(g.HeldUntil) >= r.Settle/4 {
 		v.Want.HeldUntil = e.now
@@ -224,8 +226,8 @@ func (v *Judgement) move(to shard.GateState, reason string) {
 	v.unheld()
 }
 
-// notEqual says that hosts differ from their rows; "" for none. A gate that opened would place
-// instances where Nova does not, or find no room where Nova has some.
+// notEqual says which hosts differ from their rows; "" for none. If the gate opened in spite of them,
+// instances would be placed where Nova would not, or no room would be found where Nova has some.
 func (v *Judgement) notEqual() string {
 	const named = 2
 	var first []string

@@ -9,22 +9,22 @@ import (
 )
 
 // The status of Nova's services is kept in the shard beside the operator's condition, so that every
-// replica has it, and claims are checked by it. It is written when it changes, unless the row in
-// the shard is of a newer reading: gateways may read replicas of Nova's database that are behind.
-// It stays while nobody reports; a gateway that cannot read says nothing.
+// replica has it and claims are checked against it. It is written when it changes, unless the shard's
+// row is of a newer reading: gateways may read replicas of Nova's database that are behind. Without
+// reports the status stays. A gateway that cannot read the tables reports no status.
 //
-// A host of an agent that the newest reading does not name counts as disabled: Nova has no such
-// host, or has that machine under another uuid, with what runs there. A row that no gateway can
-// answer from names its host all the same.
+// If the newest reading does not name an agent's host, the host counts as disabled: Nova has no such
+// host, or has the machine, with its instances, under another uuid. A row that no gateway can answer
+// from still names its host.
 
-// UnknownToNova is the reason of a host that no report names, unreadable that of one that came
-// while no gateway could read the tables.
+// UnknownToNova is the reason of a host that no report names. UnreadableToNova is the reason of a host
+// that registered while no gateway could read the tables.
 const (
 	UnknownToNova    = "Nova's tables have no host of this uuid"
 	UnreadableToNova = "Nova's tables cannot be read, and the cell did not know this uuid before"
 )
 
-// serviceStatus is what a service says of its host; the zero value is nothing against it.
+// serviceStatus is the status that a service gives its host; the zero value withholds nothing.
 type serviceStatus struct {
 	State  shard.NovaState
 	Reason string
@@ -32,8 +32,8 @@ type serviceStatus struct {
 
 var unknownHost = serviceStatus{shard.NovaDisabled, UnknownToNova}
 
-// status gives what keeps new claims away: as Nova's ComputeFilter, which takes no host that is
-// disabled or whose nova-compute is down.
+// status returns what withholds the host from new claims. As in Nova's ComputeFilter, a host takes none
+// if it is disabled or its nova-compute is down.
 func (s *Service) status() serviceStatus {
 	switch {
 	case s.forcedDown:
@@ -46,10 +46,10 @@ func (s *Service) status() serviceStatus {
 	return serviceStatus{}
 }
 
-// statusOrder has the states from none to the worst.
+// statusOrder has the states from best to worst.
 var statusOrder = []shard.NovaState{"", shard.NovaSilent, shard.NovaDisabled, shard.NovaForcedDown}
 
-// worse orders statuses; those that differ in the reason alone by that, as reports have no order.
+// worse orders statuses by state, then by reason, since reports are unordered.
 func (w serviceStatus) worse(than serviceStatus) bool {
 	if c := cmp.Compare(slices.Index(statusOrder, w.State), slices.Index(statusOrder, than.State)); c != 0 {
 		return c > 0
@@ -57,7 +57,7 @@ func (w serviceStatus) worse(than serviceStatus) bool {
 	return w.Reason > than.Reason
 }
 
-// HostStatus is a host's row with what stands beside it; Row is nil while there is no host.
+// HostStatus is a host's row with its conditions; Row is nil while there is no host.
 type HostStatus struct {
 	Row   *shard.Host
 	Admin *shard.AdminState
@@ -70,10 +70,10 @@ func (r HostStatus) status() serviceStatus {
 	return serviceStatus{r.Admin.Nova, r.Admin.NovaReason}
 }
 
-// StatusChanges gives the statuses that the rows do not have, by host, as the newest of some
-// readings has them; of several as new the worst counts. A service is silent when no reading has it up that is less than maxLag behind
-// the newest. While the rows have a status of a reading that is newer by more than maxLag, which a
-// gateway reported to another replica, nothing changes.
+// StatusChanges returns the statuses that the rows lack, by host. They come from the newest of the
+// given readings; of several equally new ones the worst counts. A service is silent unless a reading
+// that is at most maxLag behind the newest has it up. If the rows' status is from a reading that is
+// newer by more than maxLag, which a gateway reported to another replica, nothing changes.
 func StatusChanges(reports []Report, rows map[string]HostStatus, now time.Time, maxLag time.Duration) (changes []shard.SetNovaState) {
 	if len(reports) == 0 {
 		return nil

@@ -13,7 +13,7 @@ type tally struct {
 	Judgement
 	rules Rules
 	now   time.Time
-	// closes says why the gate closes, breaks what keeps it from opening.
+	// closes is why the gate closes; breaks are the reasons why it does not open.
 	closes  string
 	breaks  []string
 	hosts   map[string]*laggard
@@ -46,12 +46,12 @@ func (r Rules) tally(e Evidence) *tally {
 	case len(e.reports) == 0:
 		t.breaks = append(t.breaks, "no gateway reports the cell's legacy tables")
 	case t.required <= 0:
-		// Without it every service would pass for new.
+		// Without a required version every service would pass for new.
 		t.breaks = append(t.breaks, "no gateway says which version of nova-compute is required: set required_version in gateway.legacy")
 	case t.services == 0 && len(t.breaks) == 0:
 		t.breaks = append(t.breaks, "Nova's tables have no nova-compute service that counts")
 	}
-	if t.laggingHosts > 0 { // whatever closes is one of them
+	if t.laggingHosts > 0 { // a host that closes the gate is among them
 		t.breaks = append(t.breaks, fmt.Sprintf("%s: %s", hostCount(t.laggingHosts), t.firstNames()))
 	}
 	return t
@@ -64,7 +64,7 @@ func hostCount(n int) string {
 	return fmt.Sprintf("%d hosts that are not new", n)
 }
 
-// service takes a service in.
+// service adds a service to the counts.
 func (t *tally) service(s *Service, node func(string) Registration) {
 	counts := s.counts(t.now, t.rules.DownTime)
 	if s.version < t.required {
@@ -100,7 +100,7 @@ func (t *tally) service(s *Service, node func(string) Registration) {
 		why := ""
 		switch {
 		case s.version < t.required && n.Agent:
-			// What is registered may be from before a rollback.
+			// The agent may have registered before a rollback.
 			why = "compute node " + uuid + " is an agent's, and its nova-compute is old"
 		case !n.Agent:
 			why = "no agent reports compute node " + uuid
@@ -136,14 +136,14 @@ func (s *Service) counts(now time.Time, downTime time.Duration) bool {
 	return !s.disabled && !s.lastSeen.IsZero() && now.Sub(s.lastSeen) < 2*downTime
 }
 
-// close keeps the first reason to close in the order of texts: the evidence has no order.
+// close keeps the alphabetically first reason to close, since the evidence is unordered.
 func (t *tally) close(why string) {
 	if t.closes == "" || why < t.closes {
 		t.closes = why
 	}
 }
 
-// late notes a host that is not new.
+// late records a host that is not new.
 func (t *tally) late(s *Service, agent int32, why string, counts bool) {
 	l := t.hosts[s.Host]
 	if l == nil {

@@ -8,7 +8,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// unclaimedOf reads what a gateway says of instances without a claim; nil for nothing.
+// unclaimedOf converts a gateway's report of instances without a claim; nil for none.
 func unclaimedOf(in *cellv1.UnclaimedInstances) *unclaimed {
 	if in == nil {
 		return nil
@@ -20,9 +20,9 @@ func unclaimedOf(in *cellv1.UnclaimedInstances) *unclaimed {
 	return out
 }
 
-// unclaimedSince says why instances without a claim keep a gate shut for which all else
-// holds since a moment; "" when they do not. Of those without one at that moment, or
-// since, none may be left.
+// unclaimedSince says why instances without a claim keep the gate shut, if all other conditions have
+// held since a moment; "" if they do not. No instance that lacked a claim at that moment, or later, may
+// still lack one.
 func (e *Evidence) unclaimedSince(held time.Time) string {
 	if why := e.withoutClaim(); why != "" {
 		return why
@@ -41,7 +41,7 @@ func (e *Evidence) unclaimedSince(held time.Time) string {
 	return ""
 }
 
-// withoutClaim names instances that have no claim, and had none before; "" for none.
+// withoutClaim names the instances that lacked a claim in two readings; "" for none.
 func (e *Evidence) withoutClaim() string {
 	var worst *unclaimed
 	for i := range e.reports {

@@ -52,10 +52,10 @@ func servicesOf(all []*cellv1.LegacyService) (services []Service) {
 
 var gateStates = []shard.GateState{"", shard.GateLegacy, shard.GateShadow, shard.GateNative}
 
-// StateOf is the state of a message; "" for unspecified.
+// StateOf converts a message's state; "" for unspecified.
 func StateOf(s cellgatev1.Gate_State) shard.GateState { return gateStates[s] }
 
-// MessageState is the state of a gate; unspecified for none.
+// MessageState converts a gate's state; unspecified for no gate.
 func MessageState(g *shard.Gate) cellgatev1.Gate_State {
 	if g == nil {
 		return cellgatev1.Gate_STATE_UNSPECIFIED
@@ -67,7 +67,7 @@ func messageState(s shard.GateState) cellgatev1.Gate_State {
 	return cellgatev1.Gate_State(max(0, slices.Index(gateStates, s)))
 }
 
-// Message is the gate with all that there is to say of it; nil for none.
+// Message describes the gate and its judgement; nil for no gate.
 func (k *Keeper) Message(g *shard.Gate, v Judgement) *cellgatev1.Gate {
 	if g == nil {
 		return nil

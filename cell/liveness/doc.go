@@ -1,4 +1,4 @@
-// Package liveness knows when each host of a cell last gave a sign of life, and so which are down.
+// Package liveness knows when each host of a cell was last seen, and so which hosts are down.
 //
 //	liveness.go  Tracker: the last sign of each host, and which are silent for too long
 //	marks.go     the marks in the shard that say which hosts are silent (docs/adr/0020)

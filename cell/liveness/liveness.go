@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Tracker knows when each host was last seen, by a sign of life, and so which are down. A host
-// that was not seen yet by this incarnation of the replica is down when its row is marked as
-// silent (marks.go), and else counts from when the replica first knew of it. Time in which the
-// replica itself did not run is no silence of its hosts: their messages may wait to be read.
+// Tracker knows when each host was last seen, and so which hosts are down. A host that this incarnation
+// of the replica has not seen yet is down if its row is marked as silent (marks.go). Otherwise its time
+// starts when the replica first knew of it. Time in which the replica itself did not run does not count
+// as silence: the hosts' messages may wait to be read.
 type Tracker struct {
 	downAfter time.Duration
 	now       func() time.Time
 
 	mu    sync.Mutex
 	hosts map[string]*sign
-	// changed are hosts whose state the table does not show yet; nudge has one
-	// element while there are some.
+	// changed are hosts whose up or down state the table does not show yet; Nudge has one element while
+	// there are some.
 	changed map[string]struct{}
 	Nudge   chan struct{}
-	// toMark are hosts that are down here, and toClear those that were seen, while their
-	// rows say otherwise.
+	// toMark are hosts that are down here but not marked; toClear are hosts that were seen but are
+	// marked.
 	toMark, toClear map[string]struct{}
 }
 
@@ -30,10 +30,10 @@ type sign struct {
 	at   time.Time
 	seen bool
 	down bool
-	// marked: the host's row is marked as silent. downByMark: it is down for that alone.
+	// marked: the host's row is marked as silent. downByMark: the mark alone takes the host down.
 	marked, downByMark bool
-	// agents: the host's row is an agent's. registered is when the newest of those came,
-	// from whatever replica.
+	// agents: an agent reports the host's row. registered is when the newest such row arrived, from any
+	// replica.
 	agents     bool
 	registered time.Time
 }
@@ -47,7 +47,7 @@ func New(downAfter time.Duration, now func() time.Time) *Tracker {
 	}
 }
 
-// NoteRow takes a new row of a host: it starts the host's grace, unless that is known.
+// NoteRow records a new row of a host. If the host is new, its time to be seen starts.
 func (l *Tracker) NoteRow(host string, imported bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,15 +100,14 @@ func (l *Tracker) LastSeen(host string) (at time.Time, up bool) {
 	return at, !s.down
 }
 
-// Interval is how often check is to run.
+// Interval is how often Check should run.
 func (l *Tracker) Interval() time.Duration { return max(l.downAfter/20, time.Millisecond) }
 
-// stalls is how many intervals may be between two checks before the replica, and not
-// its hosts, is what stood still.
+// stalls is the number of intervals between two checks beyond which the replica itself, and not its
+// hosts, stood still.
 const stalls = 5
 
-// excuse begins all hosts' time again, as a start does: their agents may have to
-// connect again.
+// excuse restarts the time of all hosts, as a start does: their agents may have to connect again.
 func (l *Tracker) excuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +117,7 @@ func (l *Tracker) excuse() {
 	}
 }
 
-// Check marks the hosts that were silent for too long.
+// Check takes down the hosts that were silent for too long.
 func (l *Tracker) Check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +134,7 @@ func (l *Tracker) Check() {
 	}
 }
 
-// MarkChanged has the table show a host again.
+// MarkChanged makes the table update a host's state.
 func (l *Tracker) MarkChanged(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +151,7 @@ func (l *Tracker) noteChanged(host string) {
 	}
 }
 
-// DrainChanged gives, once, the hosts whose state changed, and whether each is down now.
+// DrainChanged returns the hosts whose state changed since the last call, and whether each is down.
 func (l *Tracker) DrainChanged() map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,8 +179,8 @@ func (l *Tracker) DownHosts() (down map[string]struct{}, known int) {
 	return down, len(l.hosts)
 }
 
-// Run checks until ctx ends, twenty times in the time a host may be silent, and
-// calls after each time.
+// Run checks until ctx ends, twenty times in the time that a host may be silent. It calls after
+// following each check.
 func (l *Tracker) Run(ctx context.Context, after func(context.Context)) error {
 	tick := time.NewTicker(l.Interval())
 	defer tick.Stop()

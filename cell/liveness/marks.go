@@ -6,10 +6,10 @@ import (
 	"cellgate/shard"
 )
 
-// FollowMark notes whether a host's row is marked as silent, and reports whether the host is down.
-// The mark counts while this replica has not seen the host: setting it takes the host down at once,
-// clearing it begins the host's time again. A host that is down here and whose mark another replica
-// clears is not marked again before it was seen here, or has a new row.
+// FollowMark records whether a host's row is marked as silent, and reports whether the host is down.
+// The mark counts until this replica has seen the host: setting it takes the host down at once, and
+// clearing it restarts the host's time. If another replica clears the mark of a host that is down here,
+// this replica does not mark the host again before it has seen the host or has a new row of it.
 func (l *Tracker) FollowMark(host string, silent bool) (down bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,9 +34,9 @@ func (l *Tracker) FollowMark(host string, silent bool) (down bool) {
 	return s.down
 }
 
-// PendingMarks gives at most limit hosts whose rows are to be marked as silent, or not any more:
-// first those that were seen since their row was marked, then those that are down.
-// The time of a host that registered at another replica begins then.
+// PendingMarks returns at most limit hosts whose marks as silent must be set or cleared: first those
+// that were seen since their row was marked, then those that are down. If a host registered at another
+// replica, its time starts then.
 func (l *Tracker) PendingMarks(limit int) []shard.SetSilent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *Tracker) PendingMarks(limit int) []shard.SetSilent {
 	return list
 }
 
-// DropMark forgets a host of PendingMarks that the shard does not mark.
+// DropMark removes a host from PendingMarks that the shard refuses to mark.
 func (l *Tracker) DropMark(host string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// logEvery is the least time between two lines about hosts that went down
-	// or came back: what happens meanwhile is logged together.
+	// logEvery is the least time between two lines about hosts that went down or came back; one line
+	// summarizes the changes since the last.
 	logEvery = 10 * time.Second
 	// maxNames is how many hosts such a line names.
 	maxNames = 3
 )
 
-// OutageLog logs which hosts went down or came back since it last did. A
-// host that did both in between is not logged.
+// OutageLog logs which hosts went down or came back since its last line. A host that did both in
+// between is not logged.
 type OutageLog struct {
 	live *Tracker
 	// name gives a host's service host.
 	name func(uuid string) string
-	// imported says that no agent reports a host: its silence is no news.
+	// imported reports whether a host is imported: the silence of such a host is no news.
 	imported func(uuid string) bool
-	// tables says that Nova's tables answer for the cell, not its agents.
+	// tables reports whether Nova's tables answer for the cell, not its agents.
 	tables func() bool
 	log    *slog.Logger
 
@@ -33,14 +33,15 @@ type OutageLog struct {
 	down map[string]struct{}
 }
 
-// NewOutageLog makes a log of what a tracker knows; its functions are described at its fields.
+// NewOutageLog makes a log of a tracker's outages; the functions are described at the fields of
+// OutageLog.
 func NewOutageLog(l *Tracker, name func(uuid string) string, imported func(uuid string) bool, tables func() bool, log *slog.Logger) *OutageLog {
 	return &OutageLog{live: l, name: name, imported: imported, tables: tables, log: log}
 }
 
-// LogChanges writes at most one line: an error when no host is up any more and the cell's
-// agents answer for it, a warning when hosts went down, else the news that they came
-// back. One goroutine calls it.
+// LogChanges writes at most one line: an error if no host is up any more and the cell's agents answer
+// for it, a warning if hosts went down, and otherwise the information that hosts came back. It is not
+// safe for concurrent use.
 func (o *OutageLog) LogChanges(ctx context.Context) {
 	now := o.live.now()
 	if !o.last.IsZero() && now.Sub(o.last) < logEvery {
@@ -70,7 +71,7 @@ func (o *OutageLog) LogChanges(ctx context.Context) {
 	o.log.Log(ctx, level, message, "went_down", len(went), "came_back", len(back), "up", up, "hosts", hosts, "names", o.few(named))
 }
 
-// few names some hosts, in the order of their names.
+// few lists the names of the first maxNames hosts.
 func (o *OutageLog) few(uuids []string) string {
 	names := make([]string, len(uuids))
 	for i, uuid := range uuids {

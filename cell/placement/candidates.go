@@ -14,7 +14,7 @@ import (
 	"cellgate/shard"
 )
 
-// treeCache has the trees of the last search, which are good while their rows are the same.
+// treeCache caches the trees of the last search; each is valid while its row is the same.
 type treeCache struct {
 	mu    sync.Mutex
 	trees map[string]cachedTree

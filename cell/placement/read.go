@@ -19,12 +19,12 @@ type Service struct {
 	trees  treeCache
 }
 
-// New makes the service of a replica; loaded is nil once the whole table is there.
+// New makes the service of a replica; loaded returns nil once the whole table is loaded.
 func New(state *replica.State, loaded func() error) *Service {
 	return &Service{state: state, loaded: loaded}
 }
 
-// upToDate waits until the rows have all that was written before.
+// upToDate waits until the rows have everything that was written before the call.
 func (s *Service) upToDate(ctx context.Context) error {
 	if err := s.loaded(); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (s *Service) upToDate(ctx context.Context) error {
 	return s.state.Journal.AwaitFresh(ctx)
 }
 
-// maxPage bounds the rows of a page: a provider of some hundred traits is 5 KB.
+// maxPage bounds the rows of a page: a provider with some hundred traits takes 5 KB.
 const maxPage = 400
 
 // ListProviders filters the trees' providers.
@@ -54,7 +54,7 @@ func (s *Service) ListProviders(ctx context.Context, req *cellv1.ListProvidersRe
 	return &cellv1.ListProvidersResponse{Providers: found[:n], More: n < len(found)}, nil
 }
 
-// treesFor gives the trees that can have what a request asks for, each once.
+// treesFor returns the trees that may contain what a request asks for, each once.
 func (s *Service) treesFor(req *cellv1.ListProvidersRequest) []replica.TreeRow {
 	var named []string
 	switch {
@@ -119,7 +119,7 @@ func providerOf(t replica.TreeRow, p *shard.Provider) *cellv1.ResourceProvider {
 	return out
 }
 
-// ListConsumers joins the live claims of consumers.
+// ListConsumers returns consumers, each with the sum of its live claims.
 func (s *Service) ListConsumers(ctx context.Context, req *cellv1.ListConsumersRequest) (*cellv1.ListConsumersResponse, error) {
 	if err := s.upToDate(ctx); err != nil {
 		return nil, err
@@ -155,7 +155,8 @@ func (s *Service) ListConsumers(ctx context.Context, req *cellv1.ListConsumersRe
 	return out, nil
 }
 
-// consumer joins a consumer's live claims; nil when it has none. What it holds of trees that are not shown counts.
+// consumer sums a consumer's live claims; nil if it has none. Allocations in trees that are not shown
+// count, too.
 func (s *Service) consumer(id string) *cellv1.PlacementConsumer {
 	claims := s.state.Rows.ClaimsOfConsumers([]string{id})
 	if len(claims) == 0 {

@@ -46,7 +46,8 @@ func (s *Service) apply(ctx context.Context, op shard.Op) (shard.Outcome, error)
 	return o, err
 }
 
-// providerWrite says which trees a change is of, and refuses a name or uuid that another provider of the cell has.
+// providerWrite finds the tree that a change concerns. It refuses a name or uuid of another provider of
+// the cell.
 func (s *Service) providerWrite(in *cellv1.ProviderChange, made map[string]string) (shard.ProviderWrite, *shard.PlacementRefusal) {
 	w := shard.ProviderWrite{
 		UUID: in.GetUuid(), HostUUID: in.GetUuid(), Create: in.GetCreate(), Delete: in.GetDelete(), Name: in.Name, Parent: in.ParentUuid,
@@ -132,7 +133,8 @@ func (s *Service) consumerWrite(in *cellv1.ConsumerChange, made map[string]strin
 	return w, nil
 }
 
-// ChangeName registers or deletes a custom name. One that a provider of the cell has stays.
+// ChangeName registers or deletes a custom name. It refuses to delete a name that a provider of the
+// cell uses.
 func (s *Service) ChangeName(ctx context.Context, req *cellv1.ChangeNameRequest) (*cellv1.ChangeNameResponse, error) {
 	if err := s.upToDate(ctx); err != nil {
 		return nil, err

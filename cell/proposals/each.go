@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Each calls one for 0 to n-1, at most workers at a time, on this goroutine and others
-// that have ended when it returns. The first error ends it.
+// Each calls one for 0 to n-1, at most workers at a time, and returns one of the errors when all
+// goroutines have ended. An error ends the goroutine that got it; the others go on with the remaining
+// calls.
 func Each(ctx context.Context, n, workers int, one func(context.Context, int) error) error {
 	if n == 1 {
 		return one(ctx, 0)

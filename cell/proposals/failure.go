@@ -7,7 +7,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// FailureOf is an error as one item of a batch carries it.
+// FailureOf converts an error to the failure of one item of a batch.
 func FailureOf(err error) *cellv1.Failure {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Kind == fault.Internal {

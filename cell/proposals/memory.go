@@ -7,41 +7,39 @@ import (
 	"cellgate/schedule"
 )
 
-// maxMemory bounds, in bytes, what a cell keeps about its hosts for the shapes that
-// are asked for again and again.
+// maxMemory bounds, in bytes, the filter results that a cell caches for shapes that are asked for
+// repeatedly.
 const maxMemory = 64 << 20
 
-// memory is what a shape's queries leave for the next one.
+// memory holds the filter results that queries of a shape leave for the next one.
 type memory struct {
-	// asked counts the queries: the first leaves nothing.
+	// asked counts the queries; the first one leaves no results.
 	asked atomic.Int64
-	// free is the memory while no query has it; nil while one has, and while there
-	// is none.
+	// free is the cache while no query uses it; nil while one does, and while there is no cache.
 	free atomic.Pointer[kept]
-	// epoch is that in which it was begun; 0 for none. The memories'.
+	// epoch is when the cache was begun; 0 for none. Guarded by memories.mu.
 	epoch uint64
 }
 
-// kept is a memory and the epoch that it is of.
+// kept is a cache and its epoch.
 type kept struct {
 	standing *schedule.FilterCache
 	epoch    uint64
 }
 
-// memories bounds the memory of all shapes together: when one more would be too
-// much all are given up, a new epoch begins, and those that are asked for begin
-// again. Safe for concurrent use.
+// memories bounds the caches of all shapes together. If another cache would exceed the bound, all are
+// dropped, a new epoch begins, and shapes that are asked for start over. Safe for concurrent use.
 type memories struct {
 	most  int
 	epoch atomic.Uint64
 
 	mu sync.Mutex
-	// holders have a memory of this epoch, of so many bytes.
+	// holders are the shapes that have a cache in this epoch; bytes is the sum of the caches' sizes.
 	holders []*Shape
 	bytes   int
 }
 
-// propose answers a query of a shape as the table does.
+// propose answers a query of a shape with the same result as the table.
 func (m *memories) propose(of *Shape, t *schedule.Table, q *schedule.Query) (*schedule.Proposal, error) {
 	if of.memory.asked.Add(1) == 1 || len(q.TentativePlacements) > 0 || q.NearMisses > 0 || !schedule.Keeps(of.request, of.rules) {
 		return t.Propose(q)
@@ -59,8 +57,8 @@ func (m *memories) propose(of *Shape, t *schedule.Table, q *schedule.Query) (*sc
 	return p, err
 }
 
-// begin gives a shape a memory; nil when a query has it, or there is no room even
-// when all others are given up.
+// begin gives a shape a new cache. It returns nil if a query uses the shape's cache, or if the cache
+// would exceed the bound on its own.
 func (m *memories) begin(of *Shape, hosts int) *kept {
 	standing := schedule.NewFilterCache(of.request, of.rules)
 	bytes := standing.Bytes(hosts)

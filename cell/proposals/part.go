@@ -5,13 +5,13 @@ import (
 	"cellgate/schedule"
 )
 
-// Version is a table and, unless it has all of the shard's hosts, which it has.
+// Version is a table, and for a table of only some of the shard's hosts, which part of them it has.
 type Version struct {
 	Table *schedule.Table
 	Part  *Part
 }
 
-// Rank asks the version, and remembers nothing.
+// Rank queries the version without caching anything.
 func (at Version) Rank(q *schedule.Query) (*schedule.Proposal, error) {
 	found, err := at.Table.Propose(q)
 	if err != nil {
@@ -23,19 +23,20 @@ func (at Version) Rank(q *schedule.Query) (*schedule.Proposal, error) {
 	return found, at.Part.complete(found)
 }
 
-// Part is what a table has of the shard's hosts: those that the shard found.
+// Part describes a table that has only the hosts that a shard's search found.
 type Part struct {
-	// Hosts the shard has; More: it would have found others, too.
+	// Hosts is the number of hosts in the shard. More: the search was cut off before it found all
+	// hosts.
 	Hosts int
 	More  bool
 }
 
-// ShardFilter stands in the reject counts for what a shard judged by itself: the
-// host's state, amounts, traits, aggregates and zones.
+// ShardFilter stands in the reject counts for the checks that the shard makes itself: the host's state,
+// amounts, traits, aggregates and zones.
 const ShardFilter = "ShardFilter"
 
-// complete makes an answer from the part one about all hosts of the shard, which it is
-// unless there were more: that none of some passes says nothing.
+// complete turns an answer from a part into an answer about all hosts of the shard. It fails if the
+// search was cut off and no found host passes: then others may pass.
 func (p *Part) complete(found *schedule.Proposal) error {
 	switch {
 	case p.More && found.Passed == 0:

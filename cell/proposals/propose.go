@@ -10,10 +10,9 @@ import (
 	"cellgate/schedule"
 )
 
-// Propose answers a query from the version at, called name, or from the one of v that
-// the query names. What the consumers that it asks about have already is left to the
-// caller; they are given as canonical text. It ends with the context's error once that
-// is done.
+// Propose answers a query from the version that the query names, or else from at, whose name is name.
+// It does not look up the claims of the query's consumers: it returns the consumers as canonical uuids.
+// Propose returns the context's error once ctx is done.
 func (s *Shapes) Propose(ctx context.Context, v *Versions, at Version, name string, in *cellv1.Query) (out *cellv1.Proposal, consumers []string, err error) {
 	q, asked, consumers, err := s.QueryOf(in)
 	if err != nil {
@@ -38,7 +37,7 @@ func (s *Shapes) Propose(ctx context.Context, v *Versions, at Version, name stri
 	return out, consumers, nil
 }
 
-// rank asks a version. What is remembered of a shape is about the whole table.
+// rank queries a version. Caches of a shape hold results for the whole table only.
 func (s *Shapes) rank(asked *Shape, at Version, q *schedule.Query) (*schedule.Proposal, error) {
 	if at.Part == nil {
 		found, err := s.memories.propose(asked, at.Table, q)
@@ -50,7 +49,7 @@ func (s *Shapes) rank(asked *Shape, at Version, q *schedule.Query) (*schedule.Pr
 	return at.Rank(q)
 }
 
-// QueryFailure is the core's error: the query is bad, if it was not stopped.
+// QueryFailure converts an error of package schedule: unless the query was stopped, it is invalid.
 func QueryFailure(err error) error {
 	if errors.Is(err, schedule.ErrStopped) {
 		return err

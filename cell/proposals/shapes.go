@@ -12,30 +12,28 @@ import (
 )
 
 const (
-	// maxShapes is how many shapes a generation keeps; two are kept.
+	// maxShapes is how many shapes one generation keeps; two generations are kept.
 	maxShapes = 1024
-	// maxShapeBytes is the largest placement that is kept: those with long lists of
-	// hosts or members do not come again.
+	// maxShapeBytes is the largest placement that is kept: placements with long lists of hosts or
+	// members do not recur.
 	maxShapeBytes = 16 << 10
 )
 
-// Shape is what a placement says, read and checked: request and rules are never
-// changed.
+// Shape is a parsed and checked placement. Its request and rules are immutable.
 type Shape struct {
 	request *schedule.Request
 	rules   *schedule.Rules
 	memory  memory
 }
 
-// Shapes keeps what was made of the placements seen last, by their bytes: the
-// rounds of a request carry the same ones, and so do requests for one flavor. The
-// shapes not asked for while maxShapes others came are forgotten. Safe for
-// concurrent use.
+// Shapes caches the parsed placements seen last, by their bytes: the rounds of a request carry the same
+// placement, and so do requests for one flavor. A shape is dropped if it is not asked for while
+// maxShapes others are. Safe for concurrent use.
 type Shapes struct {
 	mu         sync.Mutex
 	young, old map[string]*Shape
 	memories   memories
-	// expressions of placements: those of the rules come with every shape.
+	// expressions caches the expressions of placements: every shape carries those of the rules.
 	expressions expression.Cache
 }
 
@@ -43,8 +41,8 @@ func NewShapes() *Shapes {
 	return &Shapes{young: map[string]*Shape{}, memories: memories{most: maxMemory}}
 }
 
-// read gives the shape of a serialized placement. What is wrong with it is noted
-// in r, and a shape with problems is not kept.
+// read returns the shape of a serialized placement. It records problems in r; a shape with problems is
+// not kept.
 func (s *Shapes) read(r *wire.Fields, placement []byte) *Shape {
 	if found := s.find(placement); found != nil {
 		return found
@@ -62,21 +60,20 @@ func (s *Shapes) read(r *wire.Fields, placement []byte) *Shape {
 	return made
 }
 
-// Request reads what a query asks for; nil when that is not readable. It is never
-// changed.
+// Request parses a query's request; nil if it cannot be parsed. The request is immutable.
 func (s *Shapes) Request(in *cellv1.Query) *schedule.Request {
 	r, _ := s.Asked(in)
 	return r
 }
 
-// Read gives the request and the rules of a serialized placement. They are never changed.
+// Read returns the request and the rules of a serialized placement. Both are immutable.
 func (s *Shapes) Read(placement []byte) (*schedule.Request, *schedule.Rules, error) {
 	var r wire.Fields
 	asked := s.read(&r, placement)
 	return asked.request, asked.rules, r.Err()
 }
 
-// Asked is Request, with the rules.
+// Asked is Request that also returns the rules.
 func (s *Shapes) Asked(in *cellv1.Query) (*schedule.Request, *schedule.Rules) {
 	var r wire.Fields
 	asked := s.read(&r, in.GetPlacement())
@@ -105,7 +102,7 @@ func (s *Shapes) keep(placement string, made *Shape) {
 	s.put(placement, made)
 }
 
-// put needs mu.
+// put adds a shape. The caller holds mu.
 func (s *Shapes) put(placement string, made *Shape) {
 	if len(s.young) >= maxShapes {
 		s.old, s.young = s.young, make(map[string]*Shape, maxShapes)
@@ -113,8 +110,8 @@ func (s *Shapes) put(placement string, made *Shape) {
 	s.young[placement] = made
 }
 
-// QueryOf reads a query, its shape, and the consumers it asks about as canonical
-// text. What the table checks itself (names of filters and weighers) is left to it.
+// QueryOf parses a query, its shape, and its consumers as canonical uuids. It leaves to the table what
+// the table checks itself: the names of filters and weighers.
 func (s *Shapes) QueryOf(in *cellv1.Query) (*schedule.Query, *Shape, []string, error) {
 	var r wire.Fields
 	if len(in.GetPlacement()) == 0 {

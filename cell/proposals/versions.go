@@ -11,8 +11,8 @@ import (
 	"cellgate/schedule"
 )
 
-// Versions has the newest table, and each version that a proposal named, until nobody asked for it
-// for the time keep. Whole tables share what did not change, so a version costs what changed since.
+// Versions holds the newest table, and each version that a proposal named until nobody has asked for it
+// for a given time. Tables share unchanged parts, so a version costs only what changed since.
 type Versions struct {
 	keep time.Duration
 	max  int
@@ -23,8 +23,7 @@ type Versions struct {
 	mu          sync.Mutex
 	incarnation string
 	whole       map[uint64]*keptVersion
-	// parts are tables of some hosts, by numbers of their own; lastPart is the
-	// newest's.
+	// parts are tables of some hosts, by their own numbers; lastPart is the number of the newest.
 	parts    map[uint64]*keptVersion
 	lastPart uint64
 }
@@ -34,28 +33,28 @@ type keptVersion struct {
 	until time.Time
 }
 
-// OfParts stands behind the incarnation in the names of parts.
+// OfParts follows the incarnation in the names of parts.
 const OfParts = "~"
 
 // maxPartHosts bounds the hosts in all parts together.
 const maxPartHosts = 1 << 16
 
-// NewVersions begins with an empty table. A version is kept for keep after it was last
-// asked for, and most of them at most.
+// NewVersions begins with an empty table. A version is kept for keep after it was last asked for; at
+// most most whole versions and most parts are kept.
 func NewVersions(keep time.Duration, most int, now func() time.Time) *Versions {
 	v := &Versions{keep: keep, max: most, now: now, whole: map[uint64]*keptVersion{}, parts: map[uint64]*keptVersion{}}
 	v.current.Store(schedule.NewTable())
 	return v
 }
 
-// SetIncarnation names the run of the replica; versions that another run named are GONE.
+// SetIncarnation names the replica's incarnation. Versions that another incarnation named are GONE.
 func (v *Versions) SetIncarnation(name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.incarnation = name
 }
 
-// Current is the newest table, not kept.
+// Current returns the newest table and does not keep it.
 func (v *Versions) Current() *schedule.Table { return v.current.Load() }
 
 // Publish makes t the newest.
@@ -78,7 +77,7 @@ func (v *Versions) Newest() (*schedule.Table, string) {
 	return t, v.name(t)
 }
 
-// Keep keeps a part and gives its name.
+// Keep keeps a part and returns its name.
 func (v *Versions) Keep(of Version) string {
 	v.mu.Lock()
 	v.lastPart++
@@ -90,8 +89,8 @@ func (v *Versions) Keep(of Version) string {
 	return name
 }
 
-// At gives the version of that name and keeps it anew; a Gone fault when it is
-// not kept any more.
+// At returns the version with a name and extends the time that it is kept. If it is no longer kept, At
+// fails with a Gone fault.
 func (v *Versions) At(name string) (Version, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -114,7 +113,7 @@ func (v *Versions) At(name string) (Version, error) {
 	return p.Version, nil
 }
 
-// Sweep drops what is over, and the oldest beyond the bounds.
+// Sweep drops expired versions, and the oldest ones beyond the bounds.
 func (v *Versions) Sweep() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

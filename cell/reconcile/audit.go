@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// auditsEach hosts are read from the shard in one look, auditBatch in a transaction.
+	// auditsEach hosts are audited in one round, auditBatch of them in a transaction.
 	auditsEach = 512
 	auditBatch = 16
 )
 
-// auditor compares in the shard what is in use of hosts with the sum of their claims, some hosts in each
-// look and all in turn.
+// auditor compares hosts' usage in the shard with the sum of their claims. It audits some hosts in each
+// round, and all of them one after the other.
 type auditor struct {
 	*Reconciler
-	// next is the host to go on after.
+	// next is the uuid of the last host of the round before.
 	next string
 }
 
@@ -46,7 +46,7 @@ func (a *auditor) audit(ctx context.Context, rows []*replica.HostRow) error {
 	return nil
 }
 
-// choose gives the hosts of this look; rows are by uuid.
+// choose returns the hosts of this round; rows are sorted by uuid.
 func (a *auditor) choose(rows []*replica.HostRow) (list []string) {
 	at, _ := slices.BinarySearchFunc(rows, a.next, func(row *replica.HostRow, uuid string) int {
 		if row.Host.UUID <= uuid {
@@ -63,8 +63,8 @@ func (a *auditor) choose(rows []*replica.HostRow) (list []string) {
 	return list
 }
 
-// noteUsage notes whether what is kept as in use is the sum of the claims. Repaired, it is right by now.
-// It needs no grace.
+// noteUsage records whether a host's stored usage equals the sum of its claims. If repairs are on, the
+// shard has already corrected it. Such a finding needs no grace.
 func (a *auditor) noteUsage(host string, found *shard.Audited) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

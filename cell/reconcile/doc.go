@@ -1,10 +1,10 @@
 // Package reconcile compares a cell's claims with what hosts report, and usage with claims.
 //
-//	reconcile.go  a look at all hosts: conditions become findings after a grace
-//	findings.go   what is listed; findings_compare.go what disagrees on a host, a pure function
-//	audit.go      what is in use of some hosts is compared with their claims in the shard
-//	repair.go     what is put right
+//	reconcile.go  a round over all hosts: conditions become findings after a grace
+//	findings.go   the list of findings; findings_compare.go the mismatches of a host, a pure function
+//	audit.go      compares the usage of some hosts with their claims in the shard
+//	repair.go     repairs
 //
-// A claim is released only when its host reports that the instance is gone, and the shard checks
-// that this is still the host's last report.
+// A claim is released only if its host reports that the instance is gone, and the shard checks that
+// this is still the host's last report.
 package reconcile

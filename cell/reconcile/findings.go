@@ -11,7 +11,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// List gives what was found.
+// List returns the findings.
 func (r *Reconciler) List() *cellv1.ListFindingsResponse {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"cellgate/shard"
 )
 
-// findingKey tells findings of one cell apart.
+// findingKey identifies a finding within its cell.
 type findingKey struct {
 	kind                                   cellgatev1.Finding_Kind
 	host, claim, instance, provider, class string
@@ -26,7 +26,7 @@ func keyOf(f *cellgatev1.Finding) findingKey {
 	}
 }
 
-// fromReports are the kinds that only a host's report shows.
+// fromReports reports whether only a host's report shows findings of this kind.
 func (k findingKey) fromReports() bool {
 	switch k.kind {
 	case cellgatev1.Finding_ORPHANED_CLAIM, cellgatev1.Finding_UNCLAIMED_INSTANCE, cellgatev1.Finding_CLAIMED_ELSEWHERE, cellgatev1.Finding_AMOUNTS_DIFFER:
@@ -35,8 +35,8 @@ func (k findingKey) fromReports() bool {
 	return false
 }
 
-// CompareHost says what does not agree on a host at this moment. instances are those
-// of its report, nil when there is none that can be compared. It is pure.
+// CompareHost returns the mismatches on a host at this moment. instances are those of its report; nil
+// if there is no comparable report. It is pure.
 func CompareHost(v replica.HostView, instances map[string]*agentv1.Instance) (found []*cellgatev1.Finding) {
 	if v.Row == nil || v.Row.Host == nil {
 		return nil
@@ -92,10 +92,10 @@ func CompareHost(v replica.HostView, instances map[string]*agentv1.Instance) (fo
 	return append(found, overcommits(v)...)
 }
 
-// maxNovaDetails bounds the contradictions that are named of one host.
+// maxNovaDetails bounds the contradictions that are listed for one host.
 const maxNovaDetails = 4
 
-// novaDifference says where an agent's file contradicts what Nova says of its host; "" for nowhere.
+// novaDifference says where an agent's file contradicts Nova's data of its host; "" for nowhere.
 func novaDifference(h *shard.Host) string {
 	n := h.Nova
 	if n == nil {
@@ -154,8 +154,8 @@ func pairsText(pairs map[string]string) string {
 	return string(text)
 }
 
-// doubled gives another live claim of a claim's instance, of two that may not be beside
-// each other; nil for none, and for all but the first of them by claim_id.
+// doubled returns another live claim of a claim's instance if the two may not coexist. It returns nil
+// if there is none, and for every claim of the instance except the first by claim_id.
 func doubled(c *shard.Claim, all []*shard.Claim) *shard.Claim {
 	if len(all) < 2 || all[0].ClaimID != c.ClaimID {
 		return nil
@@ -171,12 +171,12 @@ func doubled(c *shard.Claim, all []*shard.Claim) *shard.Claim {
 	return nil
 }
 
-// movedOn reports whether a live claim is to replace c.
+// movedOn reports whether a live claim is a move of c.
 func movedOn(c *shard.Claim, all []*shard.Claim) bool {
 	return slices.ContainsFunc(all, func(o *shard.Claim) bool { return o.Moves == c.ClaimID })
 }
 
-// overcommits gives what is used beyond capacity.
+// overcommits returns the usage beyond capacity.
 func overcommits(v replica.HostView) (found []*cellgatev1.Finding) {
 	if v.Row.Usage == nil {
 		return nil
@@ -226,7 +226,7 @@ func sortedAmounts(list []shard.Used) []shard.Used {
 	return list
 }
 
-// amountsText is for people: the sums by class.
+// amountsText shows the sums by class.
 func amountsText(list []shard.Used) string {
 	sums := map[string]int64{}
 	var classes []string

@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// maxFindings that stand are listed, maxRepaired that were put right are remembered.
+	// maxFindings bounds the open findings that are listed, maxRepaired the repaired ones that are
+	// remembered.
 	maxFindings, maxRepaired = 1000, 256
-	// maxRepairs are made in one look, of claims and of hosts each.
+	// maxRepairs bounds the repairs in one round, of claims and of hosts each.
 	maxRepairs = 64
 	// maxMovedIn are the moves from other cells that are listed.
 	maxMovedIn = 10_000
 )
 
-// Reconciler periodically compares the shard, this replica's table and the reports of the
-// hosts with a stream to it. What disagrees for longer than the grace is a finding. Every
-// replica finds; only the replica that the host's agent asks to write its states releases a
-// claim or asks the agent. Nothing depends on that: each repair is an operation that does
-// nothing the second time.
+// Reconciler periodically compares the shard, this replica's table, and the reports of the hosts with a
+// stream to this replica. A mismatch that lasts longer than the grace is a finding. Every replica finds
+// mismatches. Only the replica that the host's agent asks to write its states releases a claim or asks
+// the agent. If two replicas do, the second repair changes nothing.
 //
 //	look: each host: rows × report ─► conditions ─ grace ─► findings ─► repairs
 //	      some hosts: an Audit in the shard ─► findings, repairs
@@ -49,28 +49,28 @@ type Reconciler struct {
 	auditor auditor
 
 	mu sync.Mutex
-	// open are what disagrees, by key; those within their grace too.
+	// open are the mismatches by key, including those within their grace.
 	open map[findingKey]*condition
-	// repaired are the newest of those put right, the oldest first.
+	// repaired are the newest repaired findings, the oldest first.
 	repaired []*cellgatev1.Finding
 	movedIn  []*cellv1.MovedIn
-	// looked is when the last whole look ended, by hosts and compared as it saw them.
+	// looked is when the last complete round ended; hosts and compared are its counts.
 	looked          time.Time
 	hosts, compared int
 }
 
-// condition is something that disagrees.
+// condition is a mismatch.
 type condition struct {
 	finding *cellgatev1.Finding
-	// since is when it was seen first; asked when something was last done about it, zero
-	// for never. repair says what, or why nothing is.
+	// since is when the mismatch was first seen; asked is when a repair was last requested, zero for
+	// never. repair describes the repair, or why there is none.
 	since, asked time.Time
 	repair       string
-	// needsNoGrace: it needs no grace.
+	// needsNoGrace: the mismatch is a finding at once.
 	needsNoGrace bool
 }
 
-// Config is what cell.Config says of reconciling; Cell is the cell's name.
+// Config is the part of cell.Config that concerns reconciling; Cell is the cell's name.
 type Config struct {
 	Cell                     string
 	Interval, Grace, Release time.Duration
@@ -95,10 +95,10 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return replica.Repeat(ctx, r.cfg.Interval, r.log, "the cell's shard, table and hosts could not be compared", r.CompareAll)
 }
 
-// lookResult is one look: what it saw of each host that has something to repair.
+// lookResult is the result of one round.
 type lookResult struct {
 	now time.Time
-	// seen are the conditions of this look; compared the reports that could be compared.
+	// seen are the mismatches of this round; compared the comparable reports, by host.
 	seen     map[findingKey]*cellgatev1.Finding
 	compared map[string]*agents.Report
 	present  map[string]struct{}
@@ -107,7 +107,7 @@ type lookResult struct {
 
 // CompareAll compares everything once, and repairs.
 func (r *Reconciler) CompareAll(ctx context.Context) error {
-	// Not from a table that is behind: the replica may have stood still.
+	// A table that is behind must not be compared: the replica may have stood still.
 	if err := r.journal.AwaitFresh(ctx); err != nil {
 		return err
 	}
@@ -167,8 +167,8 @@ func (r *Reconciler) lookAt(l *lookResult, host string) {
 	}
 }
 
-// noteLook takes in what a look saw. What it did not see any more is gone; what only a
-// report shows stays while there is none to compare, and its claim lives.
+// noteLook records a round. A mismatch that the round did not see is resolved. Mismatches that only a
+// report shows stay while there is no comparable report and their claim is live.
 func (r *Reconciler) noteLook(l *lookResult) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,7 +204,7 @@ func (r *Reconciler) standsLocked(c *condition, now time.Time) bool {
 	return c.needsNoGrace || now.Sub(c.since) >= r.cfg.Grace
 }
 
-// rememberLocked keeps a finding that is right again.
+// rememberLocked keeps a resolved finding.
 func (r *Reconciler) rememberLocked(c *condition, now time.Time) {
 	f := r.shownLocked(c)
 	f.RepairedAt = timestamppb.New(now)
@@ -219,7 +219,7 @@ func (r *Reconciler) shownLocked(c *condition) *cellgatev1.Finding {
 	return f
 }
 
-// standing gives the conditions of a kind that are findings, by host and claim.
+// standing returns the open findings of a kind, by host and claim.
 func (r *Reconciler) standing(kind cellgatev1.Finding_Kind, now time.Time) []findingKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -235,7 +235,7 @@ func (r *Reconciler) standing(kind cellgatev1.Finding_Kind, now time.Time) []fin
 	return keys
 }
 
-// noteRepair writes down what was done about a condition, or why nothing is.
+// noteRepair records what was done about a condition, or why nothing was done.
 func (r *Reconciler) noteRepair(key findingKey, asked time.Time, repair string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,7 +247,7 @@ func (r *Reconciler) noteRepair(key findingKey, asked time.Time, repair string) 
 	}
 }
 
-// noteRepaired notes that a condition was put right.
+// noteRepaired records that a condition was repaired.
 func (r *Reconciler) noteRepaired(key findingKey, now time.Time, repair string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -258,8 +258,8 @@ func (r *Reconciler) noteRepaired(key findingKey, now time.Time, repair string) 
 	}
 }
 
-// Reading gives the findings that stand by kind, the hosts compared, and the time since
-// the last whole look, or since the start of the process's clock for none.
+// Reading returns the open findings by kind, the number of compared hosts, and the time since the last
+// complete round; 0 before the first one.
 func (r *Reconciler) Reading() (by map[string]int, compared int, age time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

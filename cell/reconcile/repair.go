@@ -10,7 +10,7 @@ import (
 	"cellgate/shard"
 )
 
-// kindName is a kind as metrics have it.
+// kindName is a kind as a metric label.
 func kindName(k cellgatev1.Finding_Kind) string { return strings.ToLower(k.String()) }
 
 // goneClaim is a claim to be released because its instance is gone.
@@ -20,10 +20,10 @@ type goneClaim struct {
 	since time.Time
 }
 
-// repairClaims releases the claims of instances that are gone: the host's agent reported the
-// instance to this replica in the same incarnation, and has not reported it since for longer
-// than ReconcileRelease. The shard releases one only if its host has not reported since, and
-// the instance has no other claim.
+// repairClaims releases the claims of instances that are gone: the host's agent reported the instance
+// to this replica in the same incarnation, and has not reported it for longer than ReconcileRelease.
+// The shard releases a claim only if the host has not reported since, and the instance has no other
+// claim.
 func (r *Reconciler) repairClaims(ctx context.Context, l *lookResult) {
 	var ready []goneClaim
 	for _, key := range r.standing(cellgatev1.Finding_ORPHANED_CLAIM, l.now) {
@@ -69,8 +69,8 @@ func (r *Reconciler) repairClaims(ctx context.Context, l *lookResult) {
 	}
 }
 
-// mayRelease gives why a claim whose instance is missing is not released, "" when it is,
-// and since when the instance is missing.
+// mayRelease says why the claim of a missing instance is not released, "" if it may be, and since when
+// the instance is missing.
 func (r *Reconciler) mayRelease(l *lookResult, key findingKey, c *shard.Claim) (why string, since time.Time) {
 	rep := l.compared[key.host]
 	switch {
@@ -95,11 +95,11 @@ func (r *Reconciler) mayRelease(l *lookResult, key findingKey, c *shard.Claim) (
 	return "", since
 }
 
-// few is how many instances of a host may go together, whatever is left.
+// few is how many instances of a host may vanish together, however many are left.
 const few = 3
 
-// vanished reports whether so many instances of a host went that its agent is more
-// likely to be wrong than right: a file system that is not mounted has none.
+// vanished reports whether so many instances of a host vanished that its agent is probably wrong: an
+// unmounted file system has no instances.
 func (r *Reconciler) vanished(host string, rep *agents.Report) bool {
 	_, there := agents.InstancesOf(rep)
 	gone, left := 0, 0
@@ -116,8 +116,9 @@ func (r *Reconciler) vanished(host string, rep *agents.Report) bool {
 	return gone > few && gone > left
 }
 
-// repairHosts asks agents to report again, as a new version: what has no claim is adopted
-// then. An agent is asked once in a grace. Agents that report one host are asked by their streams.
+// repairHosts asks agents to report again, as a new version: then instances without a claim are
+// adopted. An agent is asked once in a grace. Where several agents report one host, their streams ask
+// them (askForLostState).
 func (r *Reconciler) repairHosts(l *lookResult) {
 	for _, key := range r.standing(cellgatev1.Finding_HOST_DIFFERS, l.now) {
 		if at := r.agents.Streams.LastAsked(key.host); !at.IsZero() {
