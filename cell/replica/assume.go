@@ -11,11 +11,11 @@ import (
 	"cellgate/shard"
 )
 
-// Drained is why a host that is assumed to be drained takes no instances.
+// Drained is the reason why a host that is assumed to be drained takes no instances.
 const Drained = "assumed to be drained"
 
-// Assume makes changes on a copy of a table, as far as they are about hosts of the cell. known are the uuids of hosts
-// and aggregates among them that the cell has.
+// Assume applies hypothetical changes to a copy of a table, as far as they concern hosts of the cell.
+// known are the uuids of hosts and aggregates in the changes that the cell has.
 func (r *Rows) Assume(cellUUID string, t *schedule.Table, changes *cellgatev1.HypotheticalChanges) (assumed *schedule.Table, known []string) {
 	a := &assumption{cell: cellUUID, rows: r, table: t, hosts: map[schedule.ID]*schedule.Host{}, inventories: map[schedule.ID]*shard.Provider{}, known: map[string]bool{}}
 	for i, x := range changes.GetAddedHosts() {
@@ -47,17 +47,17 @@ type assumption struct {
 	cell  string
 	rows  *Rows
 	table *schedule.Table
-	// hosts are those that are other than in the table; inventories the root providers of added ones.
+	// hosts are those that differ from the table; inventories the root providers of added hosts.
 	hosts       map[schedule.ID]*schedule.Host
 	inventories map[schedule.ID]*shard.Provider
 	known       map[string]bool
 }
 
-// host gives a host to change; nil when the cell does not have it.
+// host returns a host to change; nil if the cell does not have it.
 func (a *assumption) host(uuid string) *schedule.Host {
 	id, err := schedule.ParseID(uuid)
 	if err != nil {
-		return nil // the message's rules do not let it in
+		return nil // the message's validation rules exclude this
 	}
 	h := a.hostOf(id)
 	if h != nil {
@@ -79,7 +79,7 @@ func (a *assumption) hostOf(id schedule.ID) *schedule.Host {
 	return &h
 }
 
-// addHosts adds copies of a host without what its claims use.
+// addHosts adds copies of a host, without the usage of its claims.
 func (a *assumption) addHosts(at int, x *cellgatev1.AddedHosts) {
 	id, err := schedule.ParseID(x.GetLikeHostUuid())
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *assumption) addHosts(at int, x *cellgatev1.AddedHosts) {
 	}
 }
 
-// inAggregate gives the hosts that are in an aggregate by now.
+// inAggregate returns the hosts that are in an aggregate after the changes so far.
 func (a *assumption) inAggregate(uuid string) (ids []schedule.ID) {
 	for id, h := range a.hosts {
 		if slices.ContainsFunc(h.Aggregates, func(g schedule.Aggregate) bool { return g.UUID == uuid }) {
@@ -180,7 +180,7 @@ func (a *assumption) changeRatio(x *cellgatev1.RatioChange) {
 	}
 }
 
-// setRatio changes a ratio of the root provider. The shard has the total that it is of.
+// setRatio changes a ratio of the root provider. The total that it applies to comes from the shard.
 func (a *assumption) setRatio(h *schedule.Host, x *cellgatev1.RatioChange) {
 	if h == nil {
 		return
@@ -189,7 +189,7 @@ func (a *assumption) setRatio(h *schedule.Host, x *cellgatev1.RatioChange) {
 	if root == nil {
 		row := a.rows.Host(h.UUID.String())
 		if row == nil || row.Host == nil {
-			return // it went since the table was made
+			return // the host was removed after the table was built
 		}
 		if root = RootOf(row.Host); root == nil {
 			return
@@ -214,7 +214,7 @@ func (a *assumption) setRatio(h *schedule.Host, x *cellgatev1.RatioChange) {
 	}
 }
 
-// canonical is a uuid as rows have it.
+// canonical is a uuid in the form of rows.
 func canonical(uuid string) string {
 	if id, err := schedule.ParseID(uuid); err == nil {
 		return id.String()

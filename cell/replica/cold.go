@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// ColdHosts is how many hosts a small table has when Config.ColdHosts does not say.
+	// ColdHosts is how many hosts a small table has at most if Config.ColdHosts is not set.
 	ColdHosts = 1000
-	// ColdAtOnce is how many searches the shard does at once: a store in a database has
-	// connections for more than that, which the load and the lane need.
+	// ColdAtOnce is how many searches run in the shard at once. A database's pool has more connections
+	// than that: the load and the lane need them.
 	ColdAtOnce = 3
-	// coldWaiting is how many searches wait for those.
+	// coldWaiting is how many searches may wait.
 	coldWaiting = 64
-	// coldPatience is how long a search may take. Gateways wait as long as for a claim,
-	// 2 s by default.
+	// coldPatience is how long a search may take. Gateways wait for it as long as for a claim, 2 s by
+	// default.
 	coldPatience = 1500 * time.Millisecond
-	// ColdTries is how many searches in a row may take longer before the replica says
-	// that it does not serve.
+	// ColdTries is how many searches in a row may take longer before the replica stops answering such
+	// queries.
 	ColdTries = 3
 )
 
-// coldSearch answers queries while the replica loads its table: each from a small table, of
-// the hosts that the shard itself finds for it (shard.HostFinder, HostQueryOf). All
-// filters run on that table too, so the shard need only find no fewer hosts than pass.
+// coldSearch answers queries while the replica loads its table. Each answer comes from a small table of
+// the hosts that the shard itself finds for the query (shard.HostFinder, HostQueryOf). All filters run
+// on the small table, too, so the shard may find more hosts than pass, but never fewer.
 //
-// Queries that ask the shard for the same share a search that has not begun yet: as
-// many callers as there are cost one search for each kind of request at a time, and
-// each sees what was committed before it came.
+// Queries that ask the shard the same share one search if it has not begun yet. So each kind of request
+// costs one search at a time, however many callers there are, and each caller sees what was committed
+// before its call.
 type coldSearch struct {
 	finder   shard.HostFinder // nil: the store is none
 	cell     string
@@ -48,7 +48,7 @@ type coldSearch struct {
 	now      func() time.Time
 	log      *slog.Logger
 
-	// ctx bounds all searches, tasks are their goroutines.
+	// ctx bounds all searches; tasks are their goroutines.
 	ctx   context.Context
 	over  context.CancelFunc
 	tasks sync.WaitGroup
@@ -57,7 +57,7 @@ type coldSearch struct {
 
 	mu    sync.Mutex
 	ended bool
-	// waiting are the searches that have not begun, by what they ask for.
+	// waiting are the searches that have not begun, by query.
 	waiting map[string]*coldQuery
 
 	// late counts the searches in a row that took too long.
@@ -69,7 +69,7 @@ type coldSearch struct {
 // coldQuery is one question to the shard and, once done is closed, its answer.
 type coldQuery struct {
 	query shard.HostQuery
-	// callers wait for it; cold.mu.
+	// callers is how many wait for the answer. Guarded by coldSearch.mu.
 	callers int
 	done    chan struct{}
 	at      proposals.Version
@@ -87,10 +87,10 @@ func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposals.V
 	return c
 }
 
-// Serves reports whether queries can be answered so.
+// Serves reports whether queries can be answered by searches.
 func (c *coldSearch) Serves() bool { return c.finder != nil && c.late.Load() < ColdTries }
 
-// Answered counts the searches that were answered.
+// Answered is how many searches were answered.
 func (c *coldSearch) Answered() int64 { return c.done.Load() }
 
 // close ends the searches and waits for them.
@@ -102,7 +102,7 @@ func (c *coldSearch) close() {
 	c.tasks.Wait()
 }
 
-// Find gives a table of hosts for a query, kept under its name.
+// Find returns a table of hosts for a query; the table is kept under the returned name.
 func (c *coldSearch) Find(ctx context.Context, q *schedule.Query) (proposals.Version, string, error) {
 	if err := judgeable(q.Request, q.Rules); err != nil {
 		return proposals.Version{}, "", err
@@ -122,7 +122,7 @@ func (c *coldSearch) Find(ctx context.Context, q *schedule.Query) (proposals.Ver
 	}
 }
 
-// join takes part in the search that waits to ask for the same, or starts one.
+// join joins a waiting search for the same query, or starts one.
 func (c *coldSearch) join(q *schedule.Query) (*coldQuery, error) {
 	asked := HostQueryOf(q.Request, q.Rules)
 	key := fmt.Sprintf("%#v", asked)
@@ -144,8 +144,8 @@ func (c *coldSearch) join(q *schedule.Query) (*coldQuery, error) {
 	return s, nil
 }
 
-// somewhere is the host uuid from which on to look, so that requests that find more
-// hosts than they can have do not all find the same.
+// somewhere returns the host uuid at which a search starts. It differs by seed, so that requests that
+// find more hosts than a table holds do not all find the same ones.
 func somewhere(seed uint64) string {
 	var id schedule.ID
 	binary.BigEndian.PutUint64(id[:8], schedule.Tie(seed, 1))
@@ -194,8 +194,8 @@ func (c *coldSearch) run(key string, s *coldQuery) {
 	s.name = c.versions.Keep(s.at)
 }
 
-// TableOf makes a table of rows, by the code that makes the large one. No host is down
-// in it, as in one that was just loaded.
+// TableOf builds a table from rows with the code that builds the whole table. No host is down in it, as
+// in a table that was just loaded.
 func TableOf(cellUUID string, rows []shard.Change, now func() time.Time) *schedule.Table {
 	v := proposals.NewVersions(time.Second, 1, now)
 	w := newWriter(cellUUID, newRows(), liveness.New(time.Hour, now), v, nil, nil, slog.New(slog.DiscardHandler))

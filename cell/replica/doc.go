@@ -1,24 +1,24 @@
-// Package replica keeps what one replica of a cell knows of its shard: rows, and the table that
-// is made of them. It commits through the replica's lane, and follows the other lanes.
+// Package replica keeps one replica's knowledge of its shard: the rows, and the table built from them.
+// It commits through the replica's lane, and follows the other lanes.
 //
 //	queue.go ► pipeline.go ► lane
 //	               │ changes
 //	               ▼
 //	follow.go ► writer.go ► versions of the table
 //
-// What holds:
+// Rules:
 //
 //   - One goroutine, the writer, makes new versions of the table; readers load one pointer. A
 //     scan never waits for a claim.
 //   - A claim is acknowledged after the table shows it: the next proposal of this replica
 //     counts it.
-//   - Claims go before registrations: at most a 32nd of a transaction is registrations while
-//     claims wait.
-//   - While the table is loaded, queries are answered from small ones, of hosts that the store
-//     finds itself (cold.go, hostquery.go), as they would be from the whole.
-//   - The table is at most MaxBehind behind what other replicas did when it is proposed from
+//   - Claims have priority over registrations: while claims wait, registrations get at most a 32nd of
+//     a transaction.
+//   - While the table is being loaded, queries are answered from small tables of the hosts that the
+//     store finds (cold.go, hostquery.go), with the same results as from the whole table.
+//   - When a proposal is made, the table is at most MaxBehind behind other replicas
 //     (Journal.AwaitFresh). A replica whose lane was fenced ends.
 //   - A lease ends once, in store time.
-//   - An instance that is moved is on both its hosts in the table, and a transferred claim is
-//     its instance's there.
+//   - In the table an instance that is being moved is on both its hosts. A transferred claim belongs
+//     to its instance there, not to its consumer.
 package replica

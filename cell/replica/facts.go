@@ -7,9 +7,8 @@ import (
 	"cellgate/shard"
 )
 
-// Facts are what a host says of itself. They are parsed when they are asked for the
-// first time; all rows of the host that say the same share them, and so does the state
-// that the newest of them came in.
+// Facts are the facts that a host reports. They are parsed on first use. All rows of the host with
+// equal texts share them, and so does the state that brought the newest row.
 type Facts struct {
 	texts  schedule.FactTexts
 	parse  sync.Once
@@ -22,10 +21,10 @@ func (f *Facts) Parsed() *schedule.Facts {
 	return f.parsed
 }
 
-// NewFacts gives a host's facts, which are parsed when they are asked for.
+// NewFacts returns a host's facts, to be parsed on first use.
 func NewFacts(h *shard.Host) *Facts { return &Facts{texts: factTextsOf(h)} }
 
-// factTextsOf are the texts that a host's facts are read from.
+// factTextsOf returns the texts from which a host's facts are parsed.
 func factTextsOf(h *shard.Host) schedule.FactTexts {
 	t := schedule.FactTexts{HypervisorType: h.HypervisorType, HypervisorHostname: h.NodeName, HostIP: h.HostIP}
 	if f := h.Facts; f != nil {
@@ -35,15 +34,15 @@ func factTextsOf(h *shard.Host) schedule.FactTexts {
 	return t
 }
 
-// ReadFacts gives a host's facts, as they were read already where its row, or a state that is on
-// its way, says the same.
+// ReadFacts returns a host's facts. If its row, or a state on its way, has the same texts, their parsed
+// facts are shared.
 func (r *Rows) ReadFacts(h *shard.Host) *Facts {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.readLocked(h)
 }
 
-// readLocked needs mu.
+// readLocked is ReadFacts for a caller that holds mu.
 func (r *Rows) readLocked(h *shard.Host) *Facts {
 	texts := factTextsOf(h)
 	if row := r.hosts[h.UUID]; row != nil && row.Facts != nil && row.Facts.texts == texts {
@@ -55,8 +54,7 @@ func (r *Rows) readLocked(h *shard.Host) *Facts {
 	return &Facts{texts: texts}
 }
 
-// ExpectFacts notes the facts of a state that is on its way, until the function that it gives is
-// called.
+// ExpectFacts registers the facts of a state on its way, until the returned function is called.
 func (r *Rows) ExpectFacts(host string, f *Facts) func() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,13 +62,13 @@ func (r *Rows) ExpectFacts(host string, f *Facts) func() {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.comingFacts[host] == f { // else it is a later state's
+		if r.comingFacts[host] == f { // otherwise the facts are a later state's
 			delete(r.comingFacts, host)
 		}
 	}
 }
 
-// parsedFacts gives the facts of the row's host.
+// parsedFacts returns the parsed facts of the row's host.
 func (row *HostRow) parsedFacts() *schedule.Facts {
 	if row.Facts == nil {
 		return schedule.ParseFacts(factTextsOf(row.Host))

@@ -14,18 +14,17 @@ import (
 const (
 	// tailLimit is how many journal entries are read at once.
 	tailLimit = 1024
-	// MaxBehind is how old the table may be, as to other lanes, to propose from.
-	// It is many times Config.TailEvery: only a replica that stood still, or whose
-	// store does, is so far behind.
+	// MaxBehind is how far the table may be behind other lanes when a proposal is made from it. It is
+	// many times Config.TailEvery: a replica is only so far behind if it or its store stood still.
 	MaxBehind = 2 * time.Second
-	// MostRest bounds how long a reading that upToNow asks for waits after the one before: as
-	// long as that took, so that such readings have a database's work half of the time at
-	// most, however many ask.
+	// MostRest bounds the pause before a reading that CatchUp asks for. The pause is as long as the
+	// reading before took, so that such readings load a database at most half of the time, however many
+	// callers there are.
 	MostRest = 10 * time.Millisecond
 )
 
-// follower brings the journal's entries into the table: other lanes' by reading
-// it, its own lane's when a transaction's fate was not known.
+// follower brings the journal's entries into the table. It reads the entries of other lanes, and those
+// of its own lane if the outcome of a transaction was unknown.
 type follower struct {
 	*Journal
 	from     shard.Synchronizer
@@ -34,10 +33,10 @@ type follower struct {
 	rows     *Rows
 	writer   *Writer
 	listener changeListener
-	// stored notes how each reading went.
+	// stored records the result of each reading.
 	stored *storeWatch
 	log    *slog.Logger
-	// gateKnown is closed once the rows have the gate, or there is none.
+	// gateKnown is closed once the rows have the gate, or it is known that there is none.
 	gateKnown chan struct{}
 	gateOnce  sync.Once
 }
@@ -49,9 +48,9 @@ func newFollower(j *Journal, from shard.Synchronizer, claims shard.Reader, every
 	}
 }
 
-// run reads until ctx ends. A store that fails is tried again at the next tick;
-// the failure is logged once, and so is a reading that does not come back. That the
-// replica's lane was fenced ends it.
+// run reads the journal until ctx ends. After a failure it tries again at the next tick. It logs a
+// failure once, and also a reading that takes longer than MaxBehind. If the replica's lane was fenced,
+// it returns that error.
 func (f *follower) run(ctx context.Context) error {
 	defer close(f.over)
 	tick := time.NewTicker(f.every)
@@ -97,7 +96,7 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// restBetween waits between two readings, but not when one is in a hurry.
+// restBetween pauses between two readings, unless a reading is urgent.
 func (f *follower) restBetween(ctx context.Context, long time.Duration) {
 	if long <= 0 {
 		return

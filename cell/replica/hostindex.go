@@ -6,7 +6,7 @@ import (
 	"cellgate/shard"
 )
 
-// HostLoad is how many hosts there are and about how many bytes their rows take.
+// HostLoad is a number of hosts and the approximate size of their rows.
 type HostLoad struct {
 	Hosts int
 	Bytes int64
@@ -27,9 +27,9 @@ func (l HostLoad) minus(o HostLoad) HostLoad {
 	return HostLoad{l.Hosts - o.Hosts, l.Bytes - o.Bytes}
 }
 
-// sizeOf is about how many bytes a host's row takes.
+// sizeOf is the approximate size of a host's row, in bytes.
 func sizeOf(h *shard.Host) int64 {
-	const each = 64 // of an item besides its texts
+	const each = 64 // of an item without its texts
 	n := each + len(h.UUID) + len(h.ServiceHost) + len(h.NodeName) + len(h.DisabledReason) + len(h.HypervisorType) + len(h.HostIP) + len(h.BootID)
 	for i := range h.Providers {
 		p := &h.Providers[i]
@@ -50,17 +50,17 @@ func sizeOf(h *shard.Host) int64 {
 	return int64(n)
 }
 
-// hostIndex follows the rows of hosts: what they take by service host, with what was
-// admitted and is not in the table yet, and whose each provider is. Its lock is the rows'.
+// hostIndex follows the rows of hosts: their load by service host, including admitted rows that are not
+// in the table yet, and the host of each provider. Guarded by the lock of Rows.
 type hostIndex struct {
 	all       HostLoad
 	byService map[string]HostLoad
 	reserved  map[string]*reservedHost
-	// byProvider has the host of each provider, roots too.
+	// byProvider has the host of each provider, including roots.
 	byProvider map[string]string
 }
 
-// reservedHost is what a row that was admitted takes more than the one before.
+// reservedHost is the additional load of an admitted row over the row before it.
 type reservedHost struct {
 	service string
 	more    HostLoad
@@ -79,14 +79,14 @@ func (x *hostIndex) add(service string, l HostLoad) {
 	}
 }
 
-// reserve counts a row that was admitted, until it is there or settled.
+// reserve counts an admitted row until it is in the table or settled.
 func (x *hostIndex) reserve(uuid string, c *reservedHost) {
 	x.unreserve(uuid, x.reserved[uuid])
 	x.reserved[uuid] = c
 	x.add(c.service, c.more)
 }
 
-// unreserve counts a row no more that was admitted, unless a later one was.
+// unreserve stops counting an admitted row, unless a later one was admitted.
 func (x *hostIndex) unreserve(uuid string, c *reservedHost) {
 	if c != nil && x.reserved[uuid] == c {
 		delete(x.reserved, uuid)
@@ -94,7 +94,7 @@ func (x *hostIndex) unreserve(uuid string, c *reservedHost) {
 	}
 }
 
-// replace takes a host's row in place of another; nil for none.
+// replace replaces a host's row; was and now may be nil.
 func (x *hostIndex) replace(was, now *shard.Host) {
 	if was == now {
 		return
@@ -116,7 +116,7 @@ func (x *hostIndex) replace(was, now *shard.Host) {
 	}
 }
 
-// sumOf sums what hosts take by the names of their services; a name may end in *.
+// sumOf sums the load of hosts by service host; a name may end in *.
 func (x *hostIndex) sumOf(services []string) (sum HostLoad) {
 	for _, name := range services {
 		if !strings.HasSuffix(name, "*") {
@@ -132,8 +132,8 @@ func (x *hostIndex) sumOf(services []string) (sum HostLoad) {
 	return sum
 }
 
-// ForeignProvider gives the place of a host's first provider that another host has, and that
-// host's uuid; -1 for none.
+// ForeignProvider finds the first provider of a host that belongs to another host. It returns the
+// provider's index and the other host's uuid; -1 for none.
 func (r *Rows) ForeignProvider(h *shard.Host) (at int, of string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -145,9 +145,9 @@ func (r *Rows) ForeignProvider(h *shard.Host) (at int, of string) {
 	return -1, ""
 }
 
-// Reserve counts a row that is to be written, unless check refuses what the hosts of the services
-// named, and those of the whole cell, would take with it. settle is called when the row is in the
-// table, or was not written. A row that is no larger than the one before is not checked.
+// Reserve counts a row that is about to be written, unless check refuses the resulting load of the
+// named services' hosts or of the whole cell. The caller calls settle when the row is in the table or
+// was not written. A row that is no larger than the one before is not checked.
 func (r *Rows) Reserve(h *shard.Host, services []string, check func(caller, all HostLoad) error) (settle func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

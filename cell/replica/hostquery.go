@@ -8,16 +8,15 @@ import (
 	"cellgate/shard"
 )
 
-// HostQueryOf is what a database can answer of a request: every host that passes the
-// rules is among those that it finds, when ComputeFilter is one of them. The other
-// filters, and the rest of the request's own restriction, are for a table of what it
-// found.
+// HostQueryOf is the part of a request that a database can answer. If ComputeFilter is among the rules,
+// every host that passes them is among the hosts that the database finds. The other filters, and the
+// rest of the request's own restrictions, must run on a table of those hosts.
 func HostQueryOf(r *schedule.Request, rules *schedule.Rules) shard.HostQuery {
 	var q shard.HostQuery
 	runs := func(filter string) bool {
 		return rules.Filters == nil || slices.Contains(rules.Filters, filter)
 	}
-	// What either of two questions asks is asked of all hosts when both do.
+	// If a request has a fallback, the database may require only what both alternatives require.
 	both := schedule.Fallback{Resources: r.Resources, Required: r.Required, Forbidden: r.Forbidden}
 	if f := r.Fallback; f != nil {
 		both = schedule.Fallback{
@@ -38,7 +37,7 @@ func HostQueryOf(r *schedule.Request, rules *schedule.Rules) shard.HostQuery {
 			}
 		}
 		for _, t := range both.Forbidden {
-			// A root with one that is the unsuffixed group's may pass by its children.
+			// A root with a trait that the unsuffixed group forbids may still pass by its children.
 			if r.Tree == nil || !slices.Contains(r.Tree.Forbidden, t) || slices.Contains(r.Tree.Both, t) {
 				q.Forbidden = append(q.Forbidden, t)
 			}
@@ -57,7 +56,7 @@ func HostQueryOf(r *schedule.Request, rules *schedule.Rules) shard.HostQuery {
 	return q
 }
 
-// common gives what stands in both lists, in the order of the first.
+// common returns the elements of both lists, in the order of the first.
 func common[T comparable](a, b []T) []T {
 	var out []T
 	for _, x := range a {
@@ -68,9 +67,9 @@ func common[T comparable](a, b []T) []T {
 	return out
 }
 
-// judgeable refuses a request whose answer depends on hosts that HostQueryOf's answer
-// may not have: on where other instances are, on disabled hosts, on what any host
-// raises. So it does with hardware, which claims need a whole table for too.
+// judgeable refuses a request whose answer depends on hosts that HostQueryOf may not find: on where
+// other instances are, on disabled hosts, or on errors that any host raises. It refuses requests for
+// hardware, too: their claims also need a whole table.
 func judgeable(r *schedule.Request, rules *schedule.Rules) error {
 	runs := func(filter string) bool {
 		return slices.Contains(rules.Filters, filter)

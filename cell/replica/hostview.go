@@ -11,7 +11,7 @@ import (
 	"cellgate/shard"
 )
 
-// hostOf is a host as the core takes it in.
+// hostOf converts a host for package schedule.
 func hostOf(cellUUID string, row *HostRow, down bool) schedule.Host {
 	h := row.Host
 	out := schedule.Host{
@@ -39,7 +39,7 @@ func hostOf(cellUUID string, row *HostRow, down bool) schedule.Host {
 	ids := map[string]schedule.ID{root.UUID: row.id}
 	for i := range h.Providers[1:] {
 		p := &h.Providers[1+i]
-		// The shard has checked its uuid, and that its parent stands before.
+		// The shard has checked the uuid, and that the parent comes before the child.
 		id, err := schedule.ParseID(p.UUID)
 		if err != nil {
 			continue
@@ -67,7 +67,7 @@ func resourcesOf(p *shard.Provider, usage *shard.Usage) []schedule.Resource {
 	return out
 }
 
-// childUsageOf is what is in use of the other providers.
+// childUsageOf is the usage of all providers but the root.
 func childUsageOf(row *HostRow) []schedule.ProviderAmount {
 	var out []schedule.ProviderAmount
 	for i := range row.Host.Providers {
@@ -81,7 +81,7 @@ func childUsageOf(row *HostRow) []schedule.ProviderAmount {
 	return out
 }
 
-// usageOf is what is in use of a provider, class by class.
+// usageOf is the usage of a provider, class by class.
 func usageOf(p *shard.Provider, usage *shard.Usage) []schedule.Amount {
 	if p == nil {
 		return nil
@@ -95,11 +95,9 @@ func usageOf(p *shard.Provider, usage *shard.Usage) []schedule.Amount {
 	return out
 }
 
-// viewOf is Nova's picture of the host (nova/scheduler/host_manager.py,
-// HostState), which follows from inventories and claims: free and used amounts
-// are without the allocation ratio, and num_io_ops counts the host's own tasks
-// and the claims whose instance is not there yet. Free devices are not among it:
-// they follow from the facts.
+// viewOf is the host's HostState in Nova (nova/scheduler/host_manager.py), derived from inventories and
+// claims. Free and used amounts ignore the allocation ratio. num_io_ops counts the host's own tasks and
+// the claims whose instance is not there yet. Free devices are not included: they come from the facts.
 func viewOf(row *HostRow) schedule.View {
 	h := row.Host
 	v := schedule.View{
@@ -130,7 +128,7 @@ func viewOf(row *HostRow) schedule.View {
 	return v
 }
 
-// RootOf gives the root provider: the first one. Nil without providers.
+// RootOf returns the root provider, which is the first one; nil without providers.
 func RootOf(h *shard.Host) *shard.Provider {
 	if len(h.Providers) == 0 {
 		return nil
@@ -138,7 +136,7 @@ func RootOf(h *shard.Host) *shard.Provider {
 	return &h.Providers[0]
 }
 
-// ZonesOf gives the zones a host's aggregates name, sorted, no doubles.
+// ZonesOf returns the zones of a host's aggregates, sorted and without duplicates.
 func ZonesOf(h *shard.Host) []string {
 	var out []string
 	for _, a := range h.Aggregates {
@@ -148,7 +146,7 @@ func ZonesOf(h *shard.Host) []string {
 	return slices.Compact(out)
 }
 
-// imageOf is the image of a claim's instance, as far as it was kept.
+// imageOf is the image of a claim's instance, as far as the claim kept it.
 func imageOf(g *shard.Guest) (*schedule.Image, error) {
 	if len(g.Image) == 0 {
 		return nil, nil

@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	// MaxRowsAge is how long hosts are answered for by rows that were imported: longer than
-	// another gateway takes to go on with it, when the one that imports dies.
+	// MaxRowsAge is how old imported rows may be to answer requests. If the importing gateway dies,
+	// another one takes over within that time.
 	MaxRowsAge = 30 * time.Second
-	// RowsEvery is how often it is written, at most, that rows are imported.
+	// RowsEvery is the least time between two records of an import in the gate's row.
 	RowsEvery = time.Second
 )
 
-// importAge knows how old what was imported of Nova's tables is.
+// importAge knows the age of the import of Nova's tables.
 type importAge struct {
 	rows  *Rows
 	live  *liveness.Tracker
 	store *storeTimeWatch
 }
 
-// Age is how long ago all of Nova's tables was imported, by store time; less
-// than 0 for never.
+// Age is how long ago all of Nova's tables were imported, by store time; negative for never.
 func (i *importAge) Age(g *shard.Gate) time.Duration {
 	if g == nil || g.RowsAt.IsZero() {
 		return -1
@@ -32,8 +31,8 @@ func (i *importAge) Age(g *shard.Gate) time.Duration {
 	return max(0, i.store.Now().Sub(g.RowsAt))
 }
 
-// WhyUnavailable says why a cell does not answer requests under a gate; "" when it does. While
-// Nova's tables report its hosts, that is when nobody imports what they say.
+// WhyUnavailable says why a cell does not answer requests under a gate; "" if it does. While Nova's
+// tables report its hosts, the cell is unavailable if no gateway imports them.
 func (i *importAge) WhyUnavailable(g *shard.Gate) string {
 	if g.Native() {
 		return ""
@@ -47,7 +46,7 @@ func (i *importAge) WhyUnavailable(g *shard.Gate) string {
 	return ""
 }
 
-// Check has imported hosts count as down while what Nova's tables say of them is too old.
+// Check takes imported hosts down while the import of Nova's tables is too old.
 func (i *importAge) Check() {
 	age := i.Age(i.rows.GateRow())
 	stale := age < 0 || age > MaxRowsAge

@@ -10,29 +10,29 @@ import (
 	"cellgate/shard"
 )
 
-// Journal is how far this replica has read its shard's journal. The follower reads it; others
-// ask for a reading and wait for its end.
+// Journal is how far this replica has read its shard's journal. The follower reads it; others request a
+// reading and wait for its end.
 type Journal struct {
-	// hurry has one element when the journal should be read now, asked when it should be
-	// after a rest; see mostRest.
+	// hurry has one element if the journal should be read now; asked, if it should be read after a
+	// pause (MostRest).
 	hurry, asked chan struct{}
-	// over is closed when nobody reads any more.
+	// over is closed when the journal is no longer read.
 	over chan struct{}
 
 	mu sync.Mutex
-	// own is this replica's lane. Its entries come with their transactions;
-	// ahead holds those that came while one before them is missing.
+	// own is this replica's lane, whose entries arrive with their transactions. ahead holds entries
+	// that arrived while one before them was missing.
 	own    shard.LaneID
 	cursor shard.Cursor
 	ahead  map[uint64]struct{}
 	// atEnd is when the last reading of the journal to its end began.
 	atEnd time.Time
-	// reading ends with the reading under way, or the next one; failed is why the
-	// last one did not come to the journal's end, nil when it did.
+	// reading is closed at the end of the reading under way, or of the next one. failed is why the last
+	// reading did not reach the journal's end; nil if it did.
 	reading chan struct{}
 	failed  error
-	// begun counts the readings that began. tried is the last one that is over, read the
-	// last that came to the journal's end.
+	// begun counts the readings that began. tried is the last one that ended, read the last that
+	// reached the journal's end.
 	begun, tried, read uint64
 }
 
@@ -50,7 +50,7 @@ func (j *Journal) LastEnd() time.Time {
 	return j.atEnd
 }
 
-// hurryUp asks for a reading without waiting for the next tick.
+// hurryUp requests a reading before the next tick.
 func (j *Journal) hurryUp() {
 	select {
 	case j.hurry <- struct{}{}:
@@ -58,7 +58,7 @@ func (j *Journal) hurryUp() {
 	}
 }
 
-// beginReading notes that a reading begins.
+// beginReading records that a reading begins.
 func (j *Journal) beginReading() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -66,7 +66,7 @@ func (j *Journal) beginReading() time.Time {
 	return time.Now()
 }
 
-// endReading notes how a reading that began at a time went, for those who wait for it.
+// endReading records the result of a reading that began at began, and wakes those who wait for it.
 func (j *Journal) endReading(began time.Time, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -78,17 +78,17 @@ func (j *Journal) endReading(began time.Time, err error) {
 	j.reading = make(chan struct{})
 }
 
-// open names the lane whose entries come by themselves, before the first does.
+// open names this replica's lane, before its first entry arrives.
 func (j *Journal) open(own shard.LaneID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.own = own
 }
 
-// noteOwn notes an entry of the own lane and has its changes shown, none when
-// the journal brought it before its transaction was answered: other lanes may have gone on
-// from it since, and that they ended a claim is forgotten after a while (rows.caughtUp). show is called before the position moves on from here; it must not
-// take mu.
+// noteOwn records an entry of this replica's lane and calls show with its changes. If the journal
+// brought the entry before its transaction was answered, show gets none: other lanes may have built on
+// the entry since, and that they ended a claim is forgotten after a while (Rows.forgetEnded). show is
+// called before the position moves on; it must not take mu.
 func (j *Journal) noteOwn(e shard.Entry, show func(changes []shard.Change)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -103,7 +103,7 @@ func (j *Journal) noteOwn(e shard.Entry, show func(changes []shard.Change)) {
 	j.closeGap()
 }
 
-// closeGap moves the own lane's position over what came by itself.
+// closeGap moves the own lane's position over the entries that arrived with their transactions.
 func (j *Journal) closeGap() {
 	for seq := range j.ahead {
 		if seq <= j.cursor[j.own] {
@@ -120,8 +120,8 @@ func (j *Journal) closeGap() {
 	}
 }
 
-// moveTo takes the position after a reading, or of what was loaded: lanes that it does
-// not name are dropped. Entries of the own lane may have come meanwhile.
+// moveTo sets the position after a reading or a load. Lanes that it does not name are dropped. Entries
+// of the own lane may have arrived meanwhile.
 func (j *Journal) moveTo(to shard.Cursor) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -142,7 +142,7 @@ func (j *Journal) Position() shard.Cursor {
 	return maps.Clone(j.cursor)
 }
 
-// HasOthers reports whether an entry of another replica was read: what that one wrote last
+// HasOthers reports whether an entry of another replica was read: the latest entries of such a replica
 // may not be in the table yet.
 func (j *Journal) HasOthers() bool {
 	j.mu.Lock()
@@ -155,10 +155,9 @@ func (j *Journal) HasOthers() bool {
 	return false
 }
 
-// AwaitFresh waits until the table is not older than maxBehind, as to other lanes. A
-// replica that stood still, stopped by its machine or its store, would answer from
-// what was then, and say that a cell is full which is not. It fails when the journal
-// cannot be read.
+// AwaitFresh waits until the table is at most MaxBehind behind other lanes. Otherwise a replica that
+// its machine or its store stopped for a while would answer from an old table, and report a cell as
+// full that is not. It fails if the journal cannot be read.
 func (j *Journal) AwaitFresh(ctx context.Context) error {
 	for asked := false; ; asked = true {
 		j.mu.Lock()
@@ -179,9 +178,9 @@ func (j *Journal) AwaitFresh(ctx context.Context) error {
 	}
 }
 
-// CatchUp waits until the table has every entry that any replica acknowledged before the call.
-// Callers share readings of the journal: a call during a reading, which may have missed the
-// last entries, waits for the next. It fails when the journal cannot be read.
+// CatchUp waits until the table has every entry that any replica acknowledged before the call. Callers
+// share readings: a reading under way may have missed the last entries, so a call waits for the next
+// one. It fails if the journal cannot be read.
 func (j *Journal) CatchUp(ctx context.Context) error {
 	j.mu.Lock()
 	want := j.begun + 1

@@ -10,35 +10,33 @@ import (
 	"cellgate/shard"
 )
 
-// leaseLimit is how many ended leases are looked for at once.
+// leaseLimit is how many expired leases one scan reads at once.
 const leaseLimit = 1024
 
 // TrimEvery is how often the journal's old entries, and old decisions, are dropped.
 const TrimEvery = time.Minute
 
-// trial is a claim that does not exist. To end it changes nothing, but a lane
-// answers only when all that it wrote before is durable: so the replica finds out
-// whether its shard commits again while no request comes.
+// trial is a claim that does not exist, so ending it changes nothing. But a lane answers only when
+// everything that it wrote before is durable. So a trial shows whether the shard commits again, without
+// a request.
 var trial = shard.ClaimRef{ClaimID: "trial"}
 
-// keeper ends leases that are over and drops journal entries and decisions that are
-// old, in store time.
+// keeper ends expired leases, and drops old journal entries and decisions, in store time.
 type keeper struct {
 	store shard.Store
 	cfg   Config
 	queue *Queue
-	// time compares store time once a minute.
+	// time is compared with store time once a minute.
 	time *storeTimeWatch
-	// rows know which maintenances have an end, live which hosts are silent.
+	// rows know which maintenances end, live which hosts are silent.
 	rows *Rows
 	live *liveness.Tracker
-	// stored notes how each scan went, and whether a trial is needed.
+	// stored records the result of each scan, and knows whether a trial is needed.
 	stored *storeWatch
 	log    *slog.Logger
 }
 
-// leases ends leases until ctx ends. Several replicas may: Expire does nothing
-// the second time.
+// leases ends expired leases until ctx ends. Several replicas may do so: a second Expire does nothing.
 func (k *keeper) leases(ctx context.Context) error {
 	return Repeat(ctx, k.cfg.LeaseScan, k.log, "leases could not be ended", k.expire)
 }
@@ -46,7 +44,7 @@ func (k *keeper) leases(ctx context.Context) error {
 // journalKeep is how long journal entries are kept.
 const journalKeep = time.Hour
 
-// journal trims until ctx ends.
+// journal trims the journal until ctx ends.
 func (k *keeper) journal(ctx context.Context) error {
 	return Repeat(ctx, TrimEvery, k.log, "the journal could not be trimmed", func(ctx context.Context) error {
 		now, err := k.store.Now(ctx)
@@ -58,7 +56,7 @@ func (k *keeper) journal(ctx context.Context) error {
 	})
 }
 
-// decisions trims until ctx ends.
+// decisions drops old decisions until ctx ends.
 func (k *keeper) decisions(ctx context.Context) error {
 	return Repeat(ctx, TrimEvery, k.log, "old decisions could not be dropped", func(ctx context.Context) error {
 		now, err := k.store.Now(ctx)
@@ -69,7 +67,7 @@ func (k *keeper) decisions(ctx context.Context) error {
 	})
 }
 
-// expire ends every lease that is over now.
+// expire ends every expired lease.
 func (k *keeper) expire(ctx context.Context) error {
 	for {
 		due, err := k.store.Due(ctx, leaseLimit)
@@ -101,8 +99,8 @@ func (k *keeper) expire(ctx context.Context) error {
 	}
 }
 
-// Repeat does a task at every tick until ctx ends, or the store breaks. A failure is logged once
-// until the task works again, and the task tried again at the next tick.
+// Repeat runs a task at every tick until ctx ends or the store breaks. It logs a failure once until the
+// task succeeds again, and tries again at the next tick.
 func Repeat(ctx context.Context, every time.Duration, log *slog.Logger, failure string, task func(context.Context) error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -126,16 +124,15 @@ func Repeat(ctx context.Context, every time.Duration, log *slog.Logger, failure 
 	}
 }
 
-// SilenceBatch is how many hosts' silence marks are set or cleared at once, and SilenceEvery how
-// often: when all agents of 10,000 hosts go at once, the marking takes 40 s, and claims have
-// their turn in between.
+// SilenceBatch is how many silence marks are set or cleared at once, and SilenceEvery how often. If all
+// agents of 10,000 hosts stop at once, marking takes 40 s, and claims are committed in between.
 const (
 	SilenceBatch = 256
 	SilenceEvery = time.Second
 )
 
-// silences keeps in the shard which hosts' agents are silent, until ctx ends, so that a
-// replica that starts knows. Every replica says what it sees; see ADR 20.
+// silences keeps the silence marks of hosts in the shard until ctx ends, so that a replica that starts
+// knows them. Every replica writes what it sees (docs/adr/0020).
 func (k *keeper) silences(ctx context.Context) error {
 	return Repeat(ctx, SilenceEvery, k.log, "which hosts are silent could not be written", func(ctx context.Context) error {
 		list := k.live.PendingMarks(SilenceBatch)
@@ -159,8 +156,7 @@ func (k *keeper) silences(ctx context.Context) error {
 	})
 }
 
-// maintenances writes the ends of maintenances until ctx ends. Several replicas may, as
-// with leases.
+// maintenances ends expired maintenances until ctx ends. Several replicas may do so, as with leases.
 func (k *keeper) maintenances(ctx context.Context) error {
 	return Repeat(ctx, k.cfg.LeaseScan, k.log, "maintenances could not be ended", func(ctx context.Context) error {
 		if !k.rows.mayEnd() {

@@ -9,12 +9,12 @@ import (
 	"cellgate/shard"
 )
 
-// MaxLoads bounds how often a start begins a load that the store breaks off in its
-// middle, as CockroachDB may: a read of many rows that others write meanwhile.
+// MaxLoads bounds how often a start tries again after the store breaks off a load in its middle.
+// CockroachDB may do so if others write many of the rows that are read.
 const MaxLoads = 5
 
-// loadAtStart loads the shard at the start. What broke off in the middle is begun again, soon;
-// a store that gives nothing at all is left to who started the process.
+// loadAtStart loads the shard at the start. If a load breaks off in the middle, it soon tries again. If
+// the store returns no row at all, it fails, and whoever started the process decides.
 func (f *follower) loadAtStart(ctx context.Context) error {
 	visited := false
 	cursor, _, err := f.load(ctx, func() { visited = true })
@@ -39,15 +39,15 @@ func (f *follower) loadAtStart(ctx context.Context) error {
 // LoadBatch is how many rows become one version while loading.
 const LoadBatch = 4096
 
-// load brings the whole shard into the table and gives the journal's position
-// of that state, once the table shows it; visited is called for each row. What the own lane commits meanwhile is newer
-// and stays.
+// load brings the whole shard into the table. Once the table shows it, load returns the journal's
+// position of that state and the ids of its live claims. It calls visited for each row. Rows that the
+// own lane commits meanwhile are newer and stay.
 func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[string]struct{}, error) {
 	var batch []shard.Change
 	live := map[string]struct{}{}
 	cursor, err := f.from.Load(ctx, func(c shard.Change) error {
 		visited()
-		f.knowGate(c.Gate) // which comes first, if there is one
+		f.knowGate(c.Gate) // the gate comes first, if there is one
 		if c.Claim != nil {
 			live[c.Claim.ClaimID] = struct{}{}
 		}
@@ -68,7 +68,7 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 	return cursor, live, nil
 }
 
-// knowGate takes the gate, nil for none, as the first thing that is known of the shard.
+// knowGate publishes the gate, nil for none, before anything else of the shard.
 func (f *follower) knowGate(g *shard.Gate) {
 	f.gateOnce.Do(func() {
 		f.writer.publish(tableUpdate{changes: gateChange(g), afterPublish: func() { close(f.gateKnown) }})
@@ -108,8 +108,8 @@ func (f *follower) reload(ctx context.Context) error {
 	return nil
 }
 
-// lookUp brings in the claims of those ids as the shard has them now; one it
-// does not know any more has ended.
+// lookUp brings in claims by id as the shard has them now. A claim that the shard no longer knows has
+// ended.
 func (f *follower) lookUp(ctx context.Context, ids []string) error {
 	page, err := f.claims.FindClaims(ctx, shard.ClaimQuery{ClaimIDs: ids, Ended: true, Limit: len(ids)})
 	if err != nil {

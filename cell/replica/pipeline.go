@@ -12,21 +12,21 @@ import (
 	"cellgate/shard"
 )
 
-// pipeline commits operations through the replica's lane. Operations that come
-// while a transaction is in flight go together in the next one, which may wait a
-// little for more (shard.BatchWindow).
+// pipeline commits operations through the replica's lane. Operations that arrive while a transaction is
+// in flight form the next one, which may wait a little for more (shard.BatchWindow).
 type pipeline struct {
 	queue  *Queue
 	batch  int
 	writer *Writer
-	// journal learns of every entry of the lane, and of transactions whose outcome is not known.
+	// journal receives every entry of the lane, and is read after a transaction with an unknown
+	// outcome.
 	journal *Journal
 	// listener is called with every transaction's changes, after its callers are answered.
 	listener changeListener
 	stored   *storeWatch
 	tel      *telemetry.Cell
-	// lane, window, failures and last are run's: last is when the newest transaction ended and
-	// how long it took.
+	// Only run uses lane, window, failures and last. last is when the newest transaction ended and how
+	// long it took.
 	lane     shard.Lane
 	window   shard.BatchWindow
 	failures *throttle.Log
@@ -38,7 +38,7 @@ type pipeline struct {
 
 // changeListener is called with changes once the table shows them. Its methods must not block.
 type changeListener interface {
-	// Committed takes what this replica's lane wrote, Learned what was read in the journal.
+	// Committed gets the changes of this replica's lane, Learned those that were read in the journal.
 	Committed(changes []shard.Change)
 	Learned(changes []shard.Change)
 }
@@ -47,8 +47,8 @@ func newPipeline(q *Queue, batch int, w *Writer, j *Journal, l changeListener, s
 	return &pipeline{queue: q, batch: batch, writer: w, journal: j, listener: l, stored: stored, tel: tel, failures: throttle.New(log, time.Now, 5*time.Second)}
 }
 
-// run commits until ctx ends. The transaction in flight is finished; what still
-// waits is answered CELL_UNAVAILABLE, and nothing of it was done.
+// run commits until ctx ends. It finishes the transaction in flight. Operations that still wait are
+// answered CELL_UNAVAILABLE, and none of them was done.
 func (p *pipeline) run(ctx context.Context, lane shard.Lane) error {
 	p.lane = lane
 	defer p.refuseRest()
@@ -69,7 +69,7 @@ func (p *pipeline) run(ctx context.Context, lane shard.Lane) error {
 	}
 }
 
-// gatherMore waits a little for those who were just answered, when that pays.
+// gatherMore waits briefly for more operations of callers that were just answered, if that pays.
 func (p *pipeline) gatherMore(ctx context.Context) {
 	before := p.queue.length()
 	want, limit := p.window.Wait(before, p.batch)
@@ -95,12 +95,12 @@ func (p *pipeline) gatherMore(ctx context.Context) {
 	}
 }
 
-// maxPause bounds a rest.
+// maxPause bounds a pause.
 const maxPause = 50 * time.Millisecond
 
-// pause waits between two transactions of background operations while callers come: as long
-// as the last one took, so that half of the time is left to proposals and to the callers'
-// next operations. The first of those ends the rest.
+// pause waits between two transactions of background operations while the queue is busy. It waits as
+// long as the last one took, so that half of the time is left to proposals and to callers' next
+// operations. An urgent operation ends the pause.
 func (p *pipeline) pause(ctx context.Context) {
 	left := time.Until(p.last.ended.Add(min(p.last.took, maxPause)))
 	if left <= 0 || !p.queue.mayPause() {
@@ -119,8 +119,8 @@ func (p *pipeline) pause(ctx context.Context) {
 	}
 }
 
-// commit applies one batch. Its error, a defect or a store that cannot go on, ends
-// the replica.
+// commit applies one batch. It returns an error if the replica must end: after a defect, or if the
+// store cannot go on.
 func (p *pipeline) commit(ctx context.Context, items []item) error {
 	batch := items[:0]
 	for _, i := range items {
@@ -178,14 +178,13 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	return nil
 }
 
-// answerUnchanged answers a batch that changed nothing.
+// answerUnchanged answers a batch with err and without changes to the table.
 func (p *pipeline) answerUnchanged(batch []item, err error) {
 	p.publishThenAnswer(batch, func(int) Answer { return Answer{Err: err} }, nil, nil)
 }
 
-// publishThenAnswer answers a batch once the table shows its changes, and calls the listener
-// of all that it wrote. Every answer is given on the writer's goroutine, so that a job's are
-// never given by two.
+// publishThenAnswer answers a batch once the table shows its changes, then calls the listener with
+// wrote. All answers are given on the writer's goroutine, so that two goroutines never answer one job.
 func (p *pipeline) publishThenAnswer(batch []item, of func(n int) Answer, changes, wrote []shard.Change) {
 	spans := p.spans(batch, telemetry.SpanPublish)
 	p.writer.publish(tableUpdate{changes: changes, afterPublish: func() {
@@ -210,8 +209,7 @@ func (p *pipeline) refuseRest() {
 	}
 }
 
-// StoreFault gives a store's error a kind. A context that ended inside the store
-// means nothing was written.
+// StoreFault gives a store's error a kind. If a context ended inside the store, nothing was written.
 func StoreFault(err error) error {
 	var f *fault.Error
 	switch {

@@ -59,7 +59,7 @@ func opKind(op shard.Op) telemetry.Op {
 	return telemetry.OpOther
 }
 
-// countOutcomes counts what a transaction did; err is why it did nothing.
+// countOutcomes counts the outcomes of a transaction; err is why it changed nothing.
 func (p *pipeline) countOutcomes(ops []shard.Op, applied shard.Applied, took time.Duration, err error) {
 	p.tel.Transaction(len(ops), took, err)
 	for n, op := range ops {
@@ -85,7 +85,7 @@ func (p *pipeline) countOutcomes(ops []shard.Op, applied shard.Applied, took tim
 	}
 }
 
-// endWait ends the wait of a job whose first operation was taken.
+// endWait ends the wait of a job when its first operation is dequeued.
 func (p *pipeline) endWait(j *job) {
 	if !j.since.IsZero() {
 		p.tel.QueueWaited(j.urgent, time.Since(j.since))
@@ -94,8 +94,8 @@ func (p *pipeline) endWait(j *job) {
 	}
 }
 
-// spans starts a span of that name for each traced job of a batch; a job's
-// operations stand together in it.
+// spans starts a span for each traced job of a batch. The operations of a job are adjacent in the
+// batch.
 func (p *pipeline) spans(batch []item, name telemetry.SpanName) []telemetry.Span {
 	var all []telemetry.Span
 	var last *job

@@ -15,15 +15,15 @@ import (
 type job struct {
 	ctx context.Context
 	ops []shard.Op
-	// next is the first operation not yet taken; the queue's.
+	// next is the first operation not yet dequeued. Guarded by the queue.
 	next int
-	// answers has one for each operation. left counts those still to come; done
-	// is closed when there are none. Until then they are the pipeline's.
+	// answers has one for each operation. left counts the missing ones; done is closed when there are
+	// none. Until then the pipeline owns them.
 	answers []Answer
 	left    int
 	done    chan struct{}
-	// since is when it was queued, zero once the pipeline took its first
-	// operation; wait covers the time between.
+	// since is when the job was queued; zero once its first operation was dequeued. wait is the span in
+	// between.
 	since  time.Time
 	wait   telemetry.Span
 	urgent bool
@@ -47,7 +47,7 @@ type item struct {
 
 func (i item) op() shard.Op { return i.job.ops[i.index] }
 
-// answer gives an operation its answer. One goroutine at a time.
+// answer sets the answer of an operation. It is not safe for concurrent use.
 func (i item) answer(a Answer) {
 	i.job.answers[i.index] = a
 	if i.job.left--; i.job.left == 0 {
@@ -55,9 +55,9 @@ func (i item) answer(a Answer) {
 	}
 }
 
-// abandoned reports whether nobody waits for the operation any more and it is
-// better not done: something to take, whose taker has left, or the state of a host
-// whose agent has. Operations that give back are done all the same.
+// abandoned reports whether the operation's caller has left and the operation should be dropped: it
+// takes something for that caller, or it writes the state of a host whose agent has left. Operations
+// that release something are done all the same.
 func (i item) abandoned() bool {
 	op := i.op()
 	return (op.Claim != nil || op.Pin != nil || op.Swap != nil || op.TakeOver != nil || op.PutHost != nil) && i.job.ctx.Err() != nil
@@ -66,14 +66,14 @@ func (i item) abandoned() bool {
 // busyFor is how long after its last urgent job a queue counts as busy.
 const busyFor = time.Second
 
-// Queue is two bounded queues of jobs before the one lane. Urgent jobs are the foreground:
-// what callers wait for (claims, confirms, releases). The others are the background:
-// registrations, lease ends, repairs. The foreground goes first, and the background has a
-// share of each transaction that is bounded and never zero (take).
+// Queue is two bounded queues of jobs before the one lane. Urgent jobs are the foreground: operations
+// that callers wait for (claims, confirms, releases). The others are the background: registrations,
+// lease ends, repairs. The foreground has priority, and the background has a bounded share, never zero,
+// of each transaction (next).
 type Queue struct {
 	max int
 	tel *telemetry.Cell
-	// retryAfter is when a refused caller is to try again.
+	// retryAfter is how long a refused caller should wait.
 	retryAfter time.Duration
 
 	mu     sync.Mutex
@@ -82,12 +82,12 @@ type Queue struct {
 	other  line
 	// urgentAt is when the last urgent job was queued; zero before the first.
 	urgentAt time.Time
-	// wake has one element while there may be something to take.
+	// wake has one element while there may be operations to dequeue.
 	wake chan struct{}
 }
 
-// line is jobs in the order they came, and how many of their operations were
-// not taken yet.
+// line is a list of jobs in order of arrival, and the number of their operations that were not dequeued
+// yet.
 type line struct {
 	jobs []*job
 	ops  int
@@ -97,9 +97,8 @@ func newQueue(bound int, tel *telemetry.Cell) *Queue {
 	return &Queue{max: bound, tel: tel, retryAfter: 100 * time.Millisecond, wake: make(chan struct{}, 1)}
 }
 
-// Do queues operations and waits for their answers. It gives an error when
-// nothing was queued, or when ctx ended before the answers came: operations may
-// then be done still.
+// Do queues operations and waits for their answers. It returns an error if nothing was queued, or if
+// ctx ended before the answers came. Then the operations may still be done.
 func (q *Queue) Do(ctx context.Context, ops []shard.Op, urgent bool) ([]Answer, error) {
 	if len(ops) == 0 {
 		return nil, nil
@@ -135,8 +134,8 @@ func (q *Queue) DoOne(ctx context.Context, op shard.Op, urgent bool) (shard.Outc
 	return answers[0].Outcome, answers[0].Err
 }
 
-// DoAll is Do for background operations that must all be done: the first failure is the error,
-// and so is a refusal.
+// DoAll is Do for background operations that must all succeed: it returns the first failure or refusal
+// as an error.
 func (q *Queue) DoAll(ctx context.Context, ops []shard.Op) ([]Answer, error) {
 	answers, err := q.Do(ctx, ops, false)
 	for _, a := range answers {
@@ -148,8 +147,8 @@ func (q *Queue) DoAll(ctx context.Context, ops []shard.Op) ([]Answer, error) {
 	return answers, err
 }
 
-// put queues a job. A full queue is an Overloaded fault, a closed one
-// CellUnavailable; a job larger than the bound is taken when nothing waits.
+// put queues a job. If the queue is full, it returns an Overloaded fault; if it is closed,
+// CellUnavailable. A job larger than the bound is accepted if nothing waits.
 func (q *Queue) put(j *job, urgent bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -180,13 +179,13 @@ func (q *Queue) signal() {
 	}
 }
 
-// next gives at most limit operations: urgent ones first, the others in what is left, but
-// at most a 32nd, which is kept free for them while they wait: callers wait for the whole
-// transaction. While the queue is not busy they have an eighth, and where many wait, as after a
-// replica's start, up to a half.
+// next dequeues at most limit operations. Urgent ones come first, and the others get the rest. While
+// others wait, a share is reserved for them: a 32nd of the limit while the queue is busy, because
+// callers wait for the whole transaction. While it is not busy, the share is an eighth, or up to a half
+// if many wait, as after a replica's start.
 //
-// Each urgent job has an eighth of a transaction at a time, in turns: who ends
-// thousands of claims in one call delays other callers by no more.
+// Each urgent job gets at most an eighth of a transaction before the next job's turn. So a call that
+// ends thousands of claims delays other callers by no more than that.
 func (q *Queue) next(limit int) []item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -214,7 +213,7 @@ func (q *Queue) busyLocked() bool {
 	return q.urgent.ops > 0 || !q.urgentAt.IsZero() && time.Since(q.urgentAt) < busyFor
 }
 
-// mayPause reports whether the queue is busy and nothing urgent waits: what does wait can
+// mayPause reports whether the queue is busy and nothing urgent waits: the operations that wait can
 // wait longer.
 func (q *Queue) mayPause() bool {
 	q.mu.Lock()
@@ -222,7 +221,7 @@ func (q *Queue) mayPause() bool {
 	return q.urgent.ops == 0 && !q.closed && q.busyLocked()
 }
 
-// close refuses what comes later and gives what still waits.
+// close refuses later jobs and returns the operations that still wait.
 func (q *Queue) close() []item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -231,8 +230,8 @@ func (q *Queue) close() []item {
 	return q.other.appendTurns(items, q.other.ops, q.other.ops)
 }
 
-// appendTurns appends at most n operations of the line to items. Each job has its turn, of so many
-// operations at most, and is then behind the others.
+// appendTurns appends at most n operations of the line to items. Each job gives at most turn
+// operations, and then goes to the end of the line.
 func (l *line) appendTurns(items []item, n, turn int) []item {
 	for n > 0 && len(l.jobs) > 0 {
 		j := l.jobs[0]

@@ -16,7 +16,7 @@ import (
 	"cellgate/shard"
 )
 
-// Config is what cell.Config says of the table and its shard.
+// Config is the part of cell.Config that concerns the table and its shard.
 type Config struct {
 	CellUUID             string
 	ColdHosts            int
@@ -32,11 +32,11 @@ type Config struct {
 	Telemetry            *telemetry.Cell
 }
 
-// maxPinned is how many versions of the table are kept at most besides the newest.
+// maxPinned bounds the versions of the table that are kept besides the newest.
 const maxPinned = 256
 
-// State is what is known of the shard, and the queue of what is to be written to it:
-// what listeners of a replica work with.
+// State is a replica's knowledge of the shard, and the queue of operations to be written to it.
+// Listeners of a replica work with it.
 type State struct {
 	cfg       Config
 	Rows      *Rows
@@ -52,7 +52,7 @@ type State struct {
 	Cold      *coldSearch
 }
 
-// NewState knows nothing of the shard yet.
+// NewState makes a state that knows nothing of the shard yet.
 func NewState(cfg Config, live *liveness.Tracker) *State {
 	s := &State{
 		cfg: cfg, Live: live, Rows: newRows(), Versions: proposals.NewVersions(cfg.SnapshotTTL, maxPinned, cfg.Now),
@@ -66,8 +66,8 @@ func NewState(cfg Config, live *liveness.Tracker) *State {
 	return s
 }
 
-// Replica keeps a replica's table: it commits through its lane of the shard and follows the
-// other lanes.
+// Replica maintains a replica's table: it commits through its lane of the shard and follows the other
+// lanes.
 type Replica struct {
 	*State
 	pipeline *pipeline
@@ -75,7 +75,7 @@ type Replica struct {
 	keeper   *keeper
 }
 
-// New makes a replica over a state; l is called with all changes once the table shows them.
+// New makes a replica over a state. It calls l with all changes once the table shows them.
 func New(s *State, l changeListener) *Replica {
 	from := s.cfg.Synchronizer
 	if from == nil {
@@ -89,7 +89,7 @@ func New(s *State, l changeListener) *Replica {
 	}
 }
 
-// StartWriter makes versions of the table until the function that it gives is called.
+// StartWriter builds versions of the table until the returned function is called.
 func (t *Replica) StartWriter() (end func()) {
 	var written sync.WaitGroup
 	written.Go(t.Writer.run)
@@ -100,8 +100,8 @@ func (t *Replica) StartWriter() (end func()) {
 	}
 }
 
-// OpenLane opens the replica's lane, and reads the gate, so that requests can be answered
-// before the table is loaded. Where that fails, what is loaded says it.
+// OpenLane opens the replica's lane and reads the gate, so that requests can be answered before the
+// table is loaded. If reading the gate fails, the load brings it.
 func (t *Replica) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {
 	lane, err := t.cfg.Store.OpenLane(ctx, replica)
 	if err != nil {
@@ -111,7 +111,7 @@ func (t *Replica) OpenLane(ctx context.Context, replica string) (shard.Lane, err
 	t.Versions.SetIncarnation(fmt.Sprintf("%s-%d", lane.ID().Replica, lane.ID().Incarnation))
 	ctx, cancel := context.WithTimeout(ctx, shard.ApplyLimit)
 	defer cancel()
-	// No row has this revision: it is refused with the row that there is.
+	// No row has this revision, so the shard refuses the operation and returns the current row.
 	a, err := lane.Apply(ctx, []shard.Op{{MoveGate: &shard.MoveGate{Revision: -1, State: shard.GateNative}}})
 	if err != nil || len(a.Outcomes) != 1 {
 		t.cfg.Log.Warn("the gate could not be read at the start", "err", err)
@@ -122,7 +122,7 @@ func (t *Replica) OpenLane(ctx context.Context, replica string) (shard.Lane, err
 	return lane, nil
 }
 
-// StartCommitting starts what commits through the lane: it needs no loaded table.
+// StartCommitting starts everything that commits through the lane and needs no loaded table.
 func (t *Replica) StartCommitting(ctx context.Context, g *errgroup.Group, lane shard.Lane) {
 	g.Go(func() error { return t.pipeline.run(ctx, lane) })
 	g.Go(func() error { return t.sweep(ctx) })
@@ -140,14 +140,13 @@ func (t *Replica) Load(ctx context.Context) error {
 	return nil
 }
 
-// StartFollowing starts what follows the other lanes, once the table is loaded.
+// StartFollowing starts following the other lanes, once the table is loaded.
 func (t *Replica) StartFollowing(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return t.Follower.run(ctx) })
 	g.Go(func() error { return t.keeper.silences(ctx) })
 }
 
-// sweep lets go of versions that nobody may ask for any more while nothing new
-// is written.
+// sweep drops versions that have expired, even while nothing new is written.
 func (t *Replica) sweep(ctx context.Context) error {
 	tick := time.NewTicker(max(t.cfg.SnapshotTTL/2, time.Millisecond))
 	defer tick.Stop()
@@ -161,7 +160,7 @@ func (t *Replica) sweep(ctx context.Context) error {
 	}
 }
 
-// isFatal reports whether a store that failed so ends the replica.
+// isFatal reports whether an error of the store ends the replica.
 func isFatal(err error) bool {
 	return errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced)
 }

@@ -10,75 +10,74 @@ import (
 	"cellgate/shard"
 )
 
-// Rows is the shard as this replica knows it: hosts, their usage and the live
-// claims. The writer applies changes; everybody else reads. Rows may come more
-// than once and, from different lanes, in any order: the newer one stays.
+// Rows is the shard as this replica knows it: hosts, their usage and the live claims. The writer
+// applies changes; all others read. Rows may arrive more than once and, from different lanes, in any
+// order: the newer one wins.
 type Rows struct {
 	mu sync.RWMutex
-	// publishing is held by the writer from when rows change until the table shows it.
+	// publishing is held by the writer from the change of rows until the table shows it.
 	publishing sync.RWMutex
 	hosts      map[string]*HostRow
 	claims     map[string]*shard.Claim
 	byConsumer map[string][]*shard.Claim
-	// transferred are those of byConsumer that were transferred, by their instance.
+	// transferred are the transferred claims of byConsumer, by their instance.
 	transferred map[string][]*shard.Claim
-	// hardwareTakers are the claims that take of a host's hardware (Claim.TakesHardware), by host,
-	// then claim_id.
+	// hardwareTakers are the claims that take hardware of a host (Claim.TakesHardware), by host, then
+	// claim_id.
 	hardwareTakers map[string]map[string]*shard.Claim
 	// onHost are the live claims, by host, then claim_id.
 	onHost map[string]map[string]*shard.Claim
-	// ended remembers claims that ended, so that an older row of another lane
-	// does not bring them back; endedBefore are those that ended before the journal
-	// was last read to its end.
+	// ended are claims that ended since the journal was last read to its end, endedBefore those that
+	// ended earlier. They keep an older row of another lane from bringing a claim back.
 	ended, endedBefore map[string]*shard.Claim
-	// gate is the cell's; nil for none.
+	// gate is the cell's gate; nil for none.
 	gate *shard.Gate
-	// TableGate is the gate that the newest table was made under: older tables do not show its
-	// effect on imported hosts.
+	// TableGate is the gate under which the newest table was built: older tables do not show its effect
+	// on imported hosts.
 	TableGate atomic.Pointer[shard.Gate]
-	// goneFacts are the namespaces that went since the journal was last read to its end,
-	// by host and name; goneBefore those that went earlier.
+	// goneFacts are the namespaces that were removed since the journal was last read to its end, by
+	// host and name; goneBefore those that were removed earlier.
 	goneFacts, goneBefore map[[2]string]struct{}
 	// comingFacts are the facts of states that are on their way, by host.
 	comingFacts map[string]*Facts
-	// waits are who waits for a host's row to change, by host; each is closed then.
+	// waits has a channel for each host whose row callers wait for; it is closed when the row changes.
 	waits map[string]chan struct{}
-	// importsStale: what Nova's tables say of imported hosts is too old (watchRows).
+	// importsStale: the import of Nova's tables is too old (importAge.Check).
 	importsStale atomic.Bool
-	// ending are the hosts whose maintenance has an end, with it.
+	// ending has the end of each host's maintenance, if there is one.
 	ending map[string]time.Time
 	index  hostIndex
 	trees  treeIndex
 }
 
-// HostRow is a host with what its claims use. It is never changed, only
-// replaced. Host is nil while only the usage has been seen, and for one that is gone or has no
-// compute service: then Gone is its row. Usage is nil when nothing was ever claimed.
+// HostRow is a host with the usage of its claims. It is immutable. Host is nil while only the usage is
+// known. It is also nil for a host that is gone or has no compute service: then Gone is its row. Usage
+// is nil if nothing was ever claimed.
 type HostRow struct {
 	id    schedule.ID
 	Host  *shard.Host
 	Gone  *shard.Host
 	Usage *shard.Usage
-	// Namespaces by name; those that are gone, without Facts, stay for a while, so that
-	// an older row of another lane does not bring one back. The map is never changed.
+	// Namespaces are by name. Removed ones stay for a while, without Facts, so that an older row of
+	// another lane does not bring one back. The map is immutable.
 	Namespaces map[string]*shard.Namespace
-	// texts is factTexts for the table; nil for none, and while there is no host.
+	// texts are FactTexts for the table; nil for none, and while there is no host.
 	texts *schedule.Namespaces
-	// Admin is what an operator wants of the host; nil for nothing.
+	// Admin is the operator's state of the host; nil for none.
 	Admin *shard.AdminState
 	// Facts are the host's; nil while there was no host.
 	Facts *Facts
 }
 
-// dirty is what a batch of changes touched.
+// dirty is what a batch of changes affects.
 type dirty struct {
 	// hosts: true when the whole row changed, false when only the usage.
 	hosts map[string]bool
-	// instances that may be on other hosts now.
+	// instances are those that may be on other hosts now.
 	instances map[string]struct{}
 	// hardware are hosts whose claims take other NUMA cells or devices now.
 	hardware map[string]struct{}
-	// registered are hosts whose own row is another.
+	// registered are hosts whose own row changed.
 	registered map[string]struct{}
 }
 
@@ -101,8 +100,8 @@ func newRows() *Rows {
 	}
 }
 
-// apply takes changes in and notes in d what they touched. An error is a row
-// that this replica cannot read; the others are applied.
+// apply applies changes and records in d what they affect. It returns an error if this replica cannot
+// read a row; the other rows are applied.
 func (r *Rows) apply(changes []shard.Change, d *dirty) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +136,7 @@ func (r *Rows) apply(changes []shard.Change, d *dirty) (err error) {
 	return err
 }
 
-// next is a copy of what is known of a host, to be changed.
+// next is a copy of a host's row, to be changed.
 func (r *Rows) next(uuid string) (HostRow, error) {
 	if old := r.hosts[uuid]; old != nil {
 		return *old, nil
@@ -153,7 +152,7 @@ func (r *Rows) applyHost(h *shard.Host, d *dirty) error {
 		return err
 	}
 	next.Host, next.Gone, next.Facts = h, nil, r.readLocked(h)
-	// What was read of them stays as long as they do.
+	// Parsed namespaces are reused while their texts are the same.
 	if was == nil || ownNamespaces(was) != ownNamespaces(h) {
 		next.texts = schedule.NewNamespaces(next.FactTexts())
 	}
@@ -174,7 +173,8 @@ func (r *Rows) HostInService(uuid string) *shard.Host {
 	return nil
 }
 
-// put replaces what is known of a host, which is none while it has no compute service, or is gone and holds nothing.
+// put replaces a host's row. It moves Host to Gone if the host has no compute service, or is gone and
+// has no claims.
 func (r *Rows) put(uuid string, next *HostRow) {
 	if h := next.Row(); h != nil {
 		next.Host, next.Gone = h, nil
@@ -192,7 +192,7 @@ func (r *Rows) put(uuid string, next *HostRow) {
 	r.hosts[uuid] = next
 }
 
-// wake tells those who wait that hosts' rows changed.
+// wake wakes those who wait for a change of hosts' rows.
 func (r *Rows) wake(hosts map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,7 +204,7 @@ func (r *Rows) wake(hosts map[string]bool) {
 	}
 }
 
-// AwaitHost is closed when a newer row of the host, which the table shows, is there.
+// AwaitHost returns a channel that is closed when the table shows a newer row of the host.
 func (r *Rows) AwaitHost(uuid string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,7 +224,7 @@ func (r *Rows) applyUsage(u *shard.Usage, d *dirty) error {
 	was, same := r.hosts[u.HostUUID], shard.SameUse(next.Usage, u)
 	next.Usage = u
 	r.put(u.HostUUID, &next)
-	// One that comes back, or goes, with what it holds is another as a whole.
+	// A host that comes back or goes with its usage changes as a whole.
 	turned := was != nil && (was.Host == nil) != (next.Host == nil)
 	if same && !turned { // the table shows no generation
 		return nil
@@ -233,8 +233,8 @@ func (r *Rows) applyUsage(u *shard.Usage, d *dirty) error {
 	return nil
 }
 
-// forgetEnded says that the journal was read to its end: claims that ended before
-// the last such reading cannot come back any more and are forgotten.
+// forgetEnded is called when the journal was read to its end. Claims that ended before the previous
+// such reading cannot come back any more, and are forgotten.
 func (r *Rows) forgetEnded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +246,7 @@ func (r *Rows) forgetEnded() {
 	r.ended = map[string]*shard.Claim{}
 }
 
-// InstancesUnknown reports whether a host is of an agent that does not know its instances.
+// InstancesUnknown reports whether the host's agent does not know its instances.
 func (h *HostRow) InstancesUnknown() bool {
 	return h != nil && h.Host != nil && !h.Host.Imported && h.Host.InstancesUnknown
 }

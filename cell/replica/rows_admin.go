@@ -7,8 +7,8 @@ import (
 	"cellgate/shard"
 )
 
-// Conditions are those of a host in service; silent: its agent is. An imported host is silent
-// while the imports are stale.
+// Conditions returns the conditions of a host in service; silent says that its agent is silent. An
+// imported host is silent while the imports are stale, whatever silent is.
 func (r *Rows) Conditions(row *HostRow, silent bool) shard.Conditions {
 	all := row.Admin.Withholding()
 	if row.Host.Imported {
@@ -36,15 +36,15 @@ func (r *Rows) applyAdminState(a *shard.AdminState, d *dirty) error {
 	return nil
 }
 
-// mayEnd reports whether some maintenance has an end.
+// mayEnd reports whether some maintenance has an end time.
 func (r *Rows) mayEnd() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return len(r.ending) > 0
 }
 
-// overdue gives at most limit of the hosts whose maintenance is over at a moment of store
-// time and whose row does not say so yet, by uuid.
+// overdue returns, by uuid, at most limit hosts whose maintenance ended before now, in store time, and
+// whose row does not show it yet.
 func (r *Rows) overdue(now time.Time, limit int) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

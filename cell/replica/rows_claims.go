@@ -43,7 +43,7 @@ func (r *Rows) applyClaim(c *shard.Claim, d *dirty) {
 	}
 }
 
-// applyHardware notes which hosts' hardware a claim takes of.
+// applyHardware records whether a claim takes hardware of its host.
 func (r *Rows) applyHardware(old, c *shard.Claim, d *dirty) {
 	if old != nil && old.TakesHardware() {
 		delete(r.hardwareTakers[old.HostUUID], old.ClaimID)
@@ -61,8 +61,8 @@ func (r *Rows) applyHardware(old, c *shard.Claim, d *dirty) {
 	}
 }
 
-// older reports whether a claim's row is older than the one known. Rows of one
-// instant are ordered by state, pending first: a coarse clock brings nothing back.
+// older reports whether a claim's row is older than the known one. Rows with the same time are ordered
+// by state, pending first, so that a coarse clock does not bring an old row back.
 func older(c, known *shard.Claim) bool {
 	if known == nil {
 		return false

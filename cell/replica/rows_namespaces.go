@@ -38,8 +38,8 @@ func (r *Rows) applyNamespace(n *shard.Namespace, d *dirty) error {
 	return nil
 }
 
-// forgetGone forgets the namespaces that went before the journal was read to its end the
-// last time. It needs mu.
+// forgetGone forgets the namespaces that were removed before the last reading of the journal to its
+// end. The caller holds mu.
 func (r *Rows) forgetGone() {
 	for key := range r.goneBefore {
 		if _, again := r.goneFacts[key]; again {
@@ -57,7 +57,7 @@ func (r *Rows) forgetGone() {
 	r.goneBefore, r.goneFacts = r.goneFacts, nil
 }
 
-// ownNamespaces is what a host says of itself, JSON by namespace; "" for nothing.
+// ownNamespaces are the namespaces that a host reports itself, as JSON by name; "" for none.
 func ownNamespaces(h *shard.Host) string {
 	if h.Facts == nil {
 		return ""
@@ -65,13 +65,13 @@ func ownNamespaces(h *shard.Host) string {
 	return h.Facts.Namespaces
 }
 
-// FactTexts gives the JSON texts of a host's facts, by namespace: what
-// services put, and what the host reports itself where no service puts the same.
+// FactTexts returns the JSON texts of a host's facts by namespace: those that services put, and those
+// that the host reports itself where no service put the same namespace.
 func (row *HostRow) FactTexts() map[string]string {
 	var out map[string]string
 	if reported := ownNamespaces(row.Row()); reported != "" {
 		var own map[string]json.RawMessage
-		// It was checked when it came in.
+		// The JSON was validated when it arrived.
 		if err := json.Unmarshal([]byte(reported), &own); err == nil {
 			out = make(map[string]string, len(own)+len(row.Namespaces))
 			for name, text := range own {

@@ -10,7 +10,7 @@ import (
 	"cellgate/shard"
 )
 
-// assignedOf gives what claims take of a host's hardware.
+// assignedOf returns the hardware assignments of the claims on a host.
 func (r *Rows) assignedOf(host string) (list []*schedule.Assignment) {
 	for _, c := range r.HardwareClaims(host) {
 		list = append(list, c.Guest.Assigned)
@@ -18,7 +18,8 @@ func (r *Rows) assignedOf(host string) (list []*schedule.Assignment) {
 	return list
 }
 
-// HardwareClaims are the claims to which some of a host's hardware is assigned that no report of the host has yet, by id.
+// HardwareClaims returns, by id, the claims with assigned hardware of a host that no report of the host
+// includes yet.
 func (r *Rows) HardwareClaims(host string) (list []*shard.Claim) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -44,14 +45,14 @@ func (r *Rows) Host(uuid string) *HostRow {
 	return r.hosts[uuid]
 }
 
-// PublishedHost is host, once the table shows what it gives.
+// PublishedHost is Host, but waits until the table shows the row.
 func (r *Rows) PublishedHost(uuid string) *HostRow {
 	r.publishing.RLock()
 	defer r.publishing.RUnlock()
 	return r.Host(uuid)
 }
 
-// ServiceHost gives a host's service host, its uuid when that is not known.
+// ServiceHost returns a host's service host, or its uuid if that is unknown.
 func (r *Rows) ServiceHost(uuid string) string {
 	if row := r.Host(uuid); row != nil && row.Host != nil {
 		return row.Host.ServiceHost
@@ -59,8 +60,7 @@ func (r *Rows) ServiceHost(uuid string) string {
 	return uuid
 }
 
-// Imported reports whether a host was imported from Nova's tables, or was until
-// they had it no more.
+// Imported reports whether a host was imported from Nova's tables, even if they no longer have it.
 func (r *Rows) Imported(uuid string) bool {
 	row := r.Host(uuid)
 	if row == nil {
@@ -70,16 +70,15 @@ func (r *Rows) Imported(uuid string) bool {
 	return h != nil && h.Imported
 }
 
-// AnsweredFromTables reports whether the cell is under upgrade, and its gate not NATIVE:
-// requests are answered from Nova's tables, whatever agents say.
+// AnsweredFromTables reports whether the cell is under upgrade and its gate is not NATIVE: requests are
+// answered from Nova's tables, whatever agents report.
 func (r *Rows) AnsweredFromTables() bool {
 	g := r.GateRow()
 	return g != nil && g.State != shard.GateNative
 }
 
-// ClaimsOfInstance gives the live claims that hold an instance's resources, by
-// claim_id: one, two while it is moved, and others for the moment between two
-// lanes' entries.
+// ClaimsOfInstance returns the live claims that hold an instance's resources, by claim_id: one, or two
+// while the instance is moved. Between the entries of two lanes there may briefly be more.
 func (r *Rows) ClaimsOfInstance(instance string) []*shard.Claim {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -116,7 +115,7 @@ func (r *Rows) ClaimsOn(host string) []*shard.Claim {
 	return list
 }
 
-// EndedState is the state of a claim that ended lately; empty when it is not known.
+// EndedState is the state of a claim that ended recently; "" if unknown.
 func (r *Rows) EndedState(id string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -153,14 +152,14 @@ func (r *Rows) Claim(id string) *shard.Claim {
 	return r.claims[id]
 }
 
-// SomeClaims yields live claims, most at most, beginning anywhere: of more claims than that another part each time. The
+// SomeClaims yields at most most live claims. If there are more, each call yields another sample. The
 // writer waits meanwhile.
 func (r *Rows) SomeClaims(most int) iter.Seq[*shard.Claim] {
 	return func(yield func(*shard.Claim) bool) {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		n := 0
-		for _, claim := range r.claims { // Go begins anywhere in a map
+		for _, claim := range r.claims { // Go iterates over a map in random order
 			if n++; n > most || !yield(claim) {
 				return
 			}
@@ -168,7 +167,7 @@ func (r *Rows) SomeClaims(most int) iter.Seq[*shard.Claim] {
 	}
 }
 
-// Each calls with each host's row, nil while there is none, and what stands beside it.
+// Each calls visit with each host's row, nil while there is none, and the host's conditions.
 func (r *Rows) Each(visit func(uuid string, row *shard.Host, admin *shard.AdminState)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -177,16 +176,16 @@ func (r *Rows) Each(visit func(uuid string, row *shard.Host, admin *shard.AdminS
 	}
 }
 
-// HostView is a host's rows at one moment, with what else there is of the instances on it.
+// HostView is a host's rows at one moment, with the other claims of its instances.
 type HostView struct {
 	Row *HostRow
 	// Claims are the live ones on the host, by claim_id.
 	Claims []*shard.Claim
-	// Of are all live claims that hold an instance's resources, for each instance of claims and
-	// those asked for.
+	// Of are all live claims that hold an instance's resources, for the instances of Claims and the
+	// requested ones.
 	Of map[string][]*shard.Claim
-	// Consumers has, of instances asked for without one in of, a live claim of theirs that
-	// holds what is another's.
+	// Consumers has, for each requested instance without a claim in Of, a live claim of that consumer
+	// that holds another instance's resources.
 	Consumers map[string]*shard.Claim
 }
 

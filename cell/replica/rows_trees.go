@@ -9,11 +9,11 @@ import (
 
 // treeIndex finds the provider trees that the Placement API shows.
 type treeIndex struct {
-	// roots are the roots of providers that are none, by uuid, and of all of them by name; names need not be unique
-	// while a rename arrives in two parts.
+	// roots has the root of each child provider, by uuid. byName has all providers by name; names need
+	// not be unique while a rename arrives in two parts.
 	roots  map[string]string
 	byName map[string]map[string]struct{}
-	// names are the custom names, by the journal's newest entry.
+	// names are the custom names as of the newest journal entry.
 	names map[shard.NameRef]struct{}
 }
 
@@ -21,7 +21,8 @@ func newTreeIndex() treeIndex {
 	return treeIndex{roots: map[string]string{}, byName: map[string]map[string]struct{}{}, names: map[shard.NameRef]struct{}{}}
 }
 
-// isShown reports whether the Placement API shows a tree: that of an importer is no report of nova-compute.
+// isShown reports whether the Placement API shows a tree. It does not show an importer's: nova-compute
+// did not report it.
 func isShown(h *shard.Host) bool {
 	return h != nil && !h.Gone() && h.TreeSource() != shard.TreeOfImporter
 }
@@ -66,7 +67,7 @@ func (x *treeIndex) setName(n *shard.CustomName) {
 	x.names[n.NameRef] = struct{}{}
 }
 
-// TreeRow is a provider tree and what claims use of it; nil for nothing.
+// TreeRow is a provider tree and its usage by claims; Usage may be nil.
 type TreeRow struct {
 	Host  *shard.Host
 	Usage *shard.Usage
@@ -91,7 +92,7 @@ func (r *Rows) Trees() []TreeRow {
 	return out
 }
 
-// TreeOf gives the tree that a provider is in; ok is false when the Placement API shows no such provider.
+// TreeOf returns the tree of a provider; ok is false if the Placement API shows no such provider.
 func (r *Rows) TreeOf(provider string) (t TreeRow, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -106,14 +107,14 @@ func (r *Rows) TreeOf(provider string) (t TreeRow, ok bool) {
 	return TreeRow{row.Row(), row.Usage}, true
 }
 
-// ProvidersNamed gives the uuids of the providers of a name.
+// ProvidersNamed returns the uuids of the providers with a name.
 func (r *Rows) ProvidersNamed(name string) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Sorted(maps.Keys(r.trees.byName[name]))
 }
 
-// CustomNames gives the names of a registry, sorted.
+// CustomNames returns the custom names of a kind, sorted.
 func (r *Rows) CustomNames(kind shard.NameKind) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// maxStoreTimeApart is how far store time and the machine's clock may be apart before
-// that is logged.
+// maxStoreTimeApart is the difference between store time and the machine's clock above which a warning
+// is logged.
 const maxStoreTimeApart = time.Minute
 
-// storeTimeWatch compares store time with the machine's clock. Leases last as long as
-// they say either way: store time keeps its pace.
+// storeTimeWatch compares store time with the machine's clock. A difference does not change the length
+// of leases, because store time keeps its pace.
 type storeTimeWatch struct {
 	Machine func() time.Time
 	log     *slog.Logger
 	ahead   atomic.Int64
-	// apart: it is logged. Of the one goroutine that observes.
+	// apart: the difference was logged. Only the goroutine that compares uses it.
 	apart bool
 }
 
-// compare takes a reading of store time that was just made.
+// compare processes a store time that was just read.
 func (w *storeTimeWatch) compare(store time.Time) {
 	ahead := store.Sub(w.Machine())
 	w.ahead.Store(int64(ahead))
@@ -35,8 +35,8 @@ func (w *storeTimeWatch) compare(store time.Time) {
 	w.apart = apart
 }
 
-// Ahead is store time less the machine's clock.
+// Ahead is store time minus the machine's clock.
 func (w *storeTimeWatch) Ahead() time.Duration { return time.Duration(w.ahead.Load()) }
 
-// Now is store time about now.
+// Now is the current store time, approximately.
 func (w *storeTimeWatch) Now() time.Time { return w.Machine().Add(w.Ahead()) }

@@ -7,12 +7,11 @@ import (
 	"cellgate/internal/fault"
 )
 
-// CommitBound is how long a transaction may take before the replica says that its
-// shard does not commit: a gateway's default budget for a claim. Who claims would
-// wait in vain.
+// CommitBound is how long a transaction may take before the replica reports that its shard does not
+// commit. It is a gateway's default budget for a claim: callers would wait in vain after that.
 const CommitBound = 2 * time.Second
 
-// storeWatch remembers how the store did last. Safe for concurrent use.
+// storeWatch remembers the latest results of the store. Safe for concurrent use.
 type storeWatch struct {
 	now func() time.Time
 
@@ -21,19 +20,19 @@ type storeWatch struct {
 	began time.Time
 	// reading is when the reading of the journal under way began; zero for none.
 	reading time.Time
-	// They are apart: a store whose disk hangs is still read, and one connection to a
-	// database may be dead while others work.
+	// They are separate: a store whose disk hangs can still be read, and one connection to a database
+	// may be dead while others work.
 	reads, writes, journal trouble
 }
 
-// trouble is since when something fails each time, and the last error; the zero
-// value when it last worked.
+// trouble is since when an operation has failed each time, and the last error; zero if the last one
+// succeeded.
 type trouble struct {
 	since time.Time
 	err   error
 }
 
-// note takes the result of what began at a time.
+// note records the result of an operation that began at began.
 func (t *trouble) note(began time.Time, err error) {
 	switch {
 	case err == nil:
@@ -45,14 +44,14 @@ func (t *trouble) note(began time.Time, err error) {
 	}
 }
 
-// noteRead takes the result of a read.
+// noteRead records the result of a read.
 func (w *storeWatch) noteRead(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reads.note(w.now(), err)
 }
 
-// beginTransaction marks that a transaction begins; the function it returns, how it ended.
+// beginTransaction records the start of a transaction, and end its result.
 func (w *storeWatch) beginTransaction() (end func(error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,8 +65,7 @@ func (w *storeWatch) beginTransaction() (end func(error)) {
 	}
 }
 
-// beginReading marks that the journal begins to be read; the function it returns, how
-// that ended.
+// beginReading records the start of a reading of the journal, and end its result.
 func (w *storeWatch) beginReading() (end func(error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,10 +96,9 @@ func (w *storeWatch) uncommitted() bool {
 	return w.writes.err != nil
 }
 
-// WhyFailing is why nothing can be claimed now, as a CELL_UNAVAILABLE fault: a
-// transaction is in flight for longer than commitBound, none was committed since
-// one failed, reads fail, or the journal was not read to its end for maxBehind: what
-// is proposed after that would wait in vain. nil when the store works.
+// WhyFailing is why nothing can be claimed now, as a CELL_UNAVAILABLE fault; nil if the store works.
+// The reasons: a transaction has been in flight for CommitBound, the last one failed, reads fail, or
+// the journal was not read to its end for MaxBehind. Claims of proposed hosts would then wait in vain.
 func (w *storeWatch) WhyFailing() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,15 +13,15 @@ import (
 // maxUpdates bounds how many waiting updates become one version.
 const maxUpdates = 64
 
-// tableUpdate is changes on their way into the table; afterPublish is called, on the writer's
-// goroutine, once the newest version has them. It must not block.
+// tableUpdate is changes on their way into the table. The writer's goroutine calls afterPublish once
+// the newest version has them; it must not block.
 type tableUpdate struct {
 	changes      []shard.Change
 	afterPublish func()
 }
 
-// Writer makes the versions of the table; nobody else does. What waits while
-// one is made becomes the next one.
+// Writer builds all versions of the table. Updates that wait while one version is built go into the
+// next one.
 type Writer struct {
 	cell     string
 	rows     *Rows
@@ -29,11 +29,11 @@ type Writer struct {
 	versions *proposals.Versions
 	log      *slog.Logger
 	in       chan tableUpdate
-	// imports is checked when the gate's row changes, before the next version is made; nil for nobody.
+	// imports is checked before the next version is built, if the gate's row changed; may be nil.
 	imports *importAge
-	// touched collects the hosts that the next version changes, before it is there; nil for nobody.
+	// touched collects the hosts that the next version changes, before it is published; may be nil.
 	touched *TouchedHosts
-	// orphanInstances are instances whose host has not been seen yet, by host.
+	// orphanInstances are instances whose host is not known yet, by host.
 	orphanInstances map[string][]string
 }
 
@@ -44,7 +44,7 @@ func newWriter(cellUUID string, r *Rows, l *liveness.Tracker, v *proposals.Versi
 	}
 }
 
-// publish hands an update to the writer, and waits while too many are there.
+// publish hands an update to the writer; it blocks while too many wait.
 func (w *Writer) publish(u tableUpdate) { w.in <- u }
 
 // PublishGate publishes the gate's row.
@@ -65,7 +65,7 @@ func (w *Writer) run() {
 	}
 }
 
-// gather takes what waits behind first.
+// gather adds the updates that wait behind first.
 func (w *Writer) gather(first tableUpdate) []tableUpdate {
 	updates := []tableUpdate{first}
 	for len(updates) < maxUpdates {
@@ -82,7 +82,7 @@ func (w *Writer) gather(first tableUpdate) []tableUpdate {
 	return updates
 }
 
-// makeVersion makes one version of all updates and of the hosts that went down or came back.
+// makeVersion builds one version from all updates and from the hosts that went down or came back.
 func (w *Writer) makeVersion(updates []tableUpdate) {
 	d := w.apply(updates)
 	w.rows.wake(d.hosts)
@@ -93,7 +93,7 @@ func (w *Writer) makeVersion(updates []tableUpdate) {
 	}
 }
 
-// apply brings updates into the rows and the table, and says what changed.
+// apply applies updates to the rows and the table, and returns what changed.
 func (w *Writer) apply(updates []tableUpdate) *dirty {
 	w.rows.publishing.Lock()
 	defer w.rows.publishing.Unlock()
@@ -115,8 +115,8 @@ func (w *Writer) apply(updates []tableUpdate) *dirty {
 	return d
 }
 
-// edit is the newest table with what is dirty: hosts first, since consumers
-// stand on them.
+// edit returns the newest table with the dirty parts replaced. Hosts come first, since consumers refer
+// to them.
 func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	before := w.versions.Current()
 	e := before.Edit()
@@ -144,7 +144,7 @@ func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	}
 	for uuid := range d.hardware {
 		if row := w.rows.Host(uuid); row != nil && row.Host != nil {
-			// What its report does not have yet.
+			// The hardware that its reports do not include yet.
 			e.SetAssigned(row.id, w.rows.assignedOf(uuid))
 		}
 	}
@@ -159,8 +159,8 @@ func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	return e.Table()
 }
 
-// silent reports whether a host's agent is silent. The host's own new row is a sign of its
-// agent; its admin row has the silence mark.
+// silent reports whether a host's agent is silent. A new row of the host itself shows that its agent is
+// up; the host's admin row has the silence mark.
 func (w *Writer) silent(d *dirty, row *HostRow) bool {
 	if _, registered := d.registered[row.Host.UUID]; registered {
 		w.live.NoteRow(row.Host.UUID, row.Host.Imported)
@@ -168,8 +168,7 @@ func (w *Writer) silent(d *dirty, row *HostRow) bool {
 	return w.live.FollowMark(row.Host.UUID, row.Admin.IsSilent())
 }
 
-// editInstance puts an instance where its claims are: on two hosts while it is
-// moved.
+// editInstance puts an instance on the hosts of its claims: two while it is moved.
 func (w *Writer) editInstance(e *schedule.Edit, uuid string) {
 	instance, err := schedule.ParseID(uuid)
 	if err != nil {
@@ -208,7 +207,7 @@ func (w *Writer) editInstance(e *schedule.Edit, uuid string) {
 	}
 }
 
-// TouchedHosts collects the hosts that changed since they were drained.
+// TouchedHosts collects the hosts that changed since the last Drain.
 type TouchedHosts struct {
 	mu    sync.Mutex
 	hosts map[string]struct{}
@@ -230,7 +229,7 @@ func (t *TouchedHosts) add(d *dirty, turned map[string]bool) {
 	}
 }
 
-// Drain gives the collected hosts, and forgets them.
+// Drain returns the collected hosts and forgets them.
 func (t *TouchedHosts) Drain() map[string]struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
