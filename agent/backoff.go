@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// backoff gives the waits between attempts to connect: each is drawn from the
-// upper half of a span that doubles from least to most, so that the agents of a
-// cell that comes back do not all arrive at once.
+// backoff computes the waits between attempts to connect. Each wait is drawn from the upper half of a
+// span that doubles from least to most, so that the agents of a cell that comes back do not all arrive
+// at once.
 type backoff struct {
 	least, most time.Duration
 	tries       int
 }
 
-// next gives the wait before the next attempt.
+// next returns the wait before the next attempt.
 func (b *backoff) next() time.Duration {
 	span := b.most
 	if b.tries < 30 {

@@ -9,7 +9,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// canonical gives an id in the cell's form: a uuid in lower case, any other id unchanged.
+// canonical returns an id in the cell's form: a uuid in lower case, any other id unchanged.
 func canonical(id string) string {
 	if rpc.IsUUID(id) {
 		return strings.ToLower(id)

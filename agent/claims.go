@@ -11,15 +11,15 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// Of claims that are made on the host: how many there may be, how long one stays whose
-// instance does not come, and at most.
+// Limits of claims that are made on the host: how many there may be, how long a claim lasts by default
+// if its instance does not arrive, and the longest ttl.
 const (
 	maxLocalClaims  = 10_000
 	localClaimFor   = 10 * time.Minute
 	localClaimAtAll = time.Hour
 )
 
-// claimKind is the operation that took a claim up on its host.
+// claimKind is the operation on the host that took up a claim.
 type claimKind string
 
 const (
@@ -28,17 +28,16 @@ const (
 	moveClaim     claimKind = "MOVE"
 )
 
-// Claims are the claims on a host: those that its cell offers, and those of operations
-// on the host itself, as Nova's resource tracker has them (instance_claim, resize_claim,
-// move_claim and abort); uuids of these may be in letters of either case. It is safe for
-// concurrent use.
+// Claims are the claims on a host: those that its cell offers, and those of operations on the host
+// itself, as in Nova's resource tracker (instance_claim, resize_claim, move_claim and abort).
+// Operations may give uuids in letters of either case. Claims is safe for concurrent use.
 type Claims struct {
 	mu     sync.Mutex
 	ledger *ledger
 	now    func() time.Time
 	// verdictQueued is closed, and replaced, when an operation on the host queues a verdict.
 	verdictQueued chan struct{}
-	// news, when not nil, is called when confirmed claims came or went. It must not wait.
+	// news, if not nil, is called when confirmed claims were added or removed. It must not block.
 	news func()
 }
 
@@ -46,8 +45,8 @@ func newClaims(state *agentv1.FullState) *Claims {
 	return &Claims{ledger: newLedger(state), now: time.Now, verdictQueued: make(chan struct{})}
 }
 
-// SetClock replaces the clock that claims go by: how long those stay that were made on the
-// host, and those that only one replica offered.
+// SetClock replaces the clock for claims. It decides when claims made on the host end, and when claims
+// that only one replica offered end.
 func (c *Claims) SetClock(now func() time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,45 +80,44 @@ func (c *Claims) set(by any, s *agentv1.ClaimSet) {
 	c.ledger.set(c.now(), by, s)
 }
 
-// pendingVerdicts gives, once, the verdicts that are queued for a stream, and a channel that
-// is closed when an operation on the host queues another one.
+// pendingVerdicts returns, once, the verdicts queued for a stream. The channel is closed when an
+// operation on the host queues another one.
 func (c *Claims) pendingVerdicts(by any) ([]*agentv1.Verdict, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ledger.pendingVerdicts(by), c.verdictQueued
 }
 
-// aborts gives the verdicts on all claims that were aborted, of those that somebody offered.
+// aborts returns the verdicts on all aborted claims that by offered.
 func (c *Claims) aborts(by any) []*agentv1.Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ledger.aborts(by)
 }
 
-// onNews sets what is called when confirmed claims of the cell came or went.
+// onNews sets the function to call when confirmed claims of the cell were added or removed.
 func (c *Claims) onNews(news func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.news = news
 }
 
-// notifyConfirmations tells when the ledger counts more confirmations than before; needs mu.
+// notifyConfirmations calls news if the ledger's confirmations changed. The caller holds mu.
 func (c *Claims) notifyConfirmations(before uint64) {
 	if c.news != nil && c.ledger.confirmations != before {
 		c.news()
 	}
 }
 
-// confirmedClaim is a claim that the cell confirmed, with its instance as its host would
-// report it.
+// confirmedClaim is a claim that the cell confirmed, and its instance in the form of a report.
 type confirmedClaim struct {
 	claim    string
 	instance *agentv1.Instance
 }
 
-// confirmed lists the confirmed claims of the cell without NUMA cells and devices, by
-// claim_id, those that move another on this host last: those that were confirmed for that
-// long, or run already. Another one is due at next, when that is not zero.
+// confirmed lists the confirmed claims of the cell without NUMA cells and devices that have been
+// confirmed for long, or already run. The order is by claim_id, with moves on this host last. next is
+// when another claim becomes due; zero for none.
 func (c *Claims) confirmed(long time.Duration) (list []confirmedClaim, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,8 +146,8 @@ func (c *Claims) confirmed(long time.Duration) (list []confirmedClaim, next time
 	return list, next
 }
 
-// runs notes which claims a simulated host runs, with their instances: one that ends makes
-// room at once. A claim of them that has ended already is left by its instance now.
+// runs records the claims that a simulated host runs, with their instances: when such a claim ends, it
+// makes room at once. If one has already ended, its instance leaves now.
 func (c *Claims) runs(ran map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,15 +159,15 @@ func (c *Claims) runs(ran map[string]string) {
 	}
 }
 
-// InstanceClaim takes up the claim that an instance is built on. A claim_id that the cell
-// offered stands as it was offered, with usages that may be left out; a rejected one is
-// CLAIM_REJECTED. Without an offer, as when the streams to the cell are down, the host
-// judges by itself. Idempotent by claim_id.
+// InstanceClaim takes up the claim for an instance that is built. If the cell offered the claim_id, the
+// claim stands as offered, and usages may be left out; if the host rejected it, the error is
+// CLAIM_REJECTED. Without an offer, for example while the streams to the cell are down, the host judges
+// the claim itself. Idempotent by claim_id.
 func (c *Claims) InstanceClaim(in *agentv1.InstanceClaimRequest) (*agentv1.HostClaim, error) {
 	return c.takeUp(instanceClaim, in.GetClaimId(), in.GetInstanceUuid(), "", in.GetUsages(), in.GetTtl().AsDuration())
 }
 
-// ResizeClaim takes up the claim of an instance's new size, beside what it has now.
+// ResizeClaim takes up the claim of an instance's new size, beside its present one.
 func (c *Claims) ResizeClaim(in *agentv1.ResizeClaimRequest) (*agentv1.HostClaim, error) {
 	return c.takeUp(resizeClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
 }
@@ -179,12 +177,11 @@ func (c *Claims) MoveClaim(in *agentv1.MoveClaimRequest) (*agentv1.HostClaim, er
 	return c.takeUp(moveClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
 }
 
-// AbortClaim gives back what an operation took up: the claim takes nothing on the host
-// from then on. Each replica that offered it gets a verdict, now or when its stream is back.
-// A claim that an instance on the host has alone is not given back, nor is a confirmed one
-// that moves another: ALREADY_EXISTS.
-// One of the cell's is listed until the cell ends it, one that was made on
-// the host until its time is over. Idempotent.
+// AbortClaim gives back a claim that an operation took up: from then on it takes nothing on the host.
+// Each replica that offered the claim gets a verdict, now or when its stream is back. It refuses with
+// ALREADY_EXISTS a claim that is the only one of an instance on the host, and a confirmed move. An
+// aborted claim of the cell is listed until the cell ends it, and one made on the host until its time
+// is over. Idempotent.
 func (c *Claims) AbortClaim(id string) (*agentv1.HostClaim, error) {
 	id = canonical(id)
 	c.mu.Lock()
@@ -268,7 +265,7 @@ func (c *Claims) takeUp(kind claimKind, id, instance, moves string, usages []*ag
 	return l.show(h), nil
 }
 
-// takenUpBy says why an operation does not match the claim that is held.
+// takenUpBy returns an error if an operation does not match the held claim.
 func (h *heldClaim) takenUpBy(kind claimKind, instance string, usages []*agentv1.Usage) error {
 	switch {
 	case h.instance != instance:
@@ -287,8 +284,8 @@ func rejectedError(v *agentv1.Verdict) error {
 	return fault.New(fault.ClaimRejected, "the host rejects claim %s: %s: %s", v.GetClaimId(), v.GetReason(), v.GetDetail())
 }
 
-// judgeLocal is judge for an operation on the host: the new size of an instance that is
-// on it stands beside what the instance takes now, whoever claimed that.
+// judgeLocal is judge for an operation on the host. The new size of an instance on the host counts
+// beside its present usage, whichever claim that has.
 func (l *ledger) judgeLocal(c *heldClaim) (agentv1.Verdict_Reason, string) {
 	if _, there := l.exist[c.instance]; there && c.kind != resizeClaim {
 		return agentv1.Verdict_INSTANCE_EXISTS, "instance " + c.instance + " is on the host"
@@ -296,7 +293,7 @@ func (l *ledger) judgeLocal(c *heldClaim) (agentv1.Verdict_Reason, string) {
 	return l.judge(c)
 }
 
-// claimOf gives the claim that an instance on the host has; empty for none.
+// claimOf returns a claim of an instance on the host; "" for none.
 func (l *ledger) claimOf(instance string) string {
 	for id, c := range l.held {
 		if c.instance == instance {

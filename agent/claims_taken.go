@@ -1,7 +1,7 @@
 package agent
 
-// Taken gives what claims take of a provider's resource class besides what instances on the host have, by
-// instance, and whether the cell has sent its set of claims.
+// Taken returns, by instance, how much claims take of a provider's resource class in addition to the
+// instances on the host, and whether the cell has sent its set of claims.
 func (c *Claims) Taken(provider, class string) (byInstance map[string]int64, claimsKnown bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// DeltaOf gives what changed between two states of one agent incarnation; nil when a Delta
-// cannot say it and the whole state must be sent. Instances and namespaces come out
-// in another order where theirs changed: it means nothing. BootId, BaseVersion and
-// Version are set; epoch and follow are the stream's.
+// DeltaOf returns the changes between two states of one agent incarnation; nil if a Delta cannot
+// express them and the whole state must be sent. Changed instances and namespaces may come in another
+// order, which has no meaning. BootId, BaseVersion and Version are set; Epoch and Follow belong to the
+// stream.
 func DeltaOf(from, to *agentv1.FullState) *agentv1.Delta {
 	if from.GetBootId() != to.GetBootId() || from.GetVersion() >= to.GetVersion() || !sameIdentity(from, to) {
 		return nil
@@ -42,7 +42,7 @@ func DeltaOf(from, to *agentv1.FullState) *agentv1.Delta {
 	}
 	providers, ok := changed(from.GetProviders(), to.GetProviders(), func(p *agentv1.Provider) string { return lower(p.GetUuid()) })
 	if !ok || !providers.ordered {
-		return nil // a parent stands before its children
+		return nil // parents must come before their children
 	}
 	d.Providers, d.RemovedProviders = providers.put, providers.gone
 	instances, ok := changed(from.GetInstances(), to.GetInstances(), func(i *agentv1.Instance) string { return lower(i.GetInstanceUuid()) })
@@ -58,8 +58,8 @@ func DeltaOf(from, to *agentv1.FullState) *agentv1.Delta {
 	return d
 }
 
-// sameIdentity compares what a Delta has no field for, but what is of a message and not of
-// the host.
+// sameIdentity compares the fields for which a Delta has no field, except fields of the message rather
+// than the host.
 func sameIdentity(a, b *agentv1.FullState) bool {
 	for _, f := range identity {
 		if !a.ProtoReflect().Get(f).Equal(b.ProtoReflect().Get(f)) {
@@ -69,7 +69,7 @@ func sameIdentity(a, b *agentv1.FullState) bool {
 	return true
 }
 
-// identity are those fields.
+// identity are the fields that sameIdentity compares.
 var identity = func() (out []protoreflect.FieldDescriptor) {
 	changes := new(agentv1.Delta).ProtoReflect().Descriptor().Fields()
 	all := new(agentv1.FullState).ProtoReflect().Descriptor().Fields()
@@ -83,19 +83,18 @@ var identity = func() (out []protoreflect.FieldDescriptor) {
 
 func equal[M proto.Message](a, b M) bool { return proto.Equal(a, b) }
 
-// lower makes uuids comparable, whatever their letters' case.
+// lower makes uuids comparable without case.
 func lower(uuid string) string { return strings.ToLower(uuid) }
 
-// difference is how one list becomes another: gone are taken out, each of put takes
-// the place of the one with its key or is added at the end. ordered: that gives the
-// other list's order too.
+// difference turns one list into another: gone are removed, and each of put replaces the item with its
+// key or is appended. ordered: the result has the order of the other list, too.
 type difference[M any] struct {
 	put     []M
 	gone    []string
 	ordered bool
 }
 
-// changed gives the difference of two lists; false when a key is in one of them twice.
+// changed returns the difference of two lists; false if a list has a key twice.
 func changed[M proto.Message](from, to []M, key func(M) string) (d difference[M], ok bool) {
 	old := make(map[string]M, len(from))
 	for _, m := range from {

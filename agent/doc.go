@@ -1,20 +1,17 @@
-// Package agent is the host side of a cell: it tells the cell's scheduler
-// replicas what a host has and that it lives. There is no other way by which a
-// cell learns of a host.
+// Package agent is the host side of a cell: it reports to the cell's scheduler replicas what a host has
+// and that it is up. A cell learns of a host in no other way.
 //
-// A Host is one host's own truth in one agent incarnation; a Reporter is its stream to
-// one replica. A Source says what its hosts have and when that changed: package
-// hostprobe reads the machine it runs on; a Simulation makes many hosts up, which
-// follow from its seed alone (sim_*.go, and the table in samples/README.md that the
-// bundled requests are written for). A Fleet reports the hosts of a source over a
-// few shared connections.
+// A Host is the state of one host in one agent incarnation. A Reporter is its stream to one replica. A
+// Source provides hosts and their changes: package hostprobe reads the machine that it runs on; a
+// Simulation makes up many hosts, which depend on its seed alone (sim_*.go, and the table in
+// samples/README.md for which the bundled requests are written). A Fleet reports the hosts of a source
+// over a few shared connections.
 //
-// What a replica has not accepted is sent again: after every reconnect the whole
-// state, until Accepted; then what changed (delta.go). Of its cell's replicas a host
-// asks one to write its states (streams.go).
+// A state that a replica has not accepted is sent again. After every reconnect the whole state is sent
+// until the replica accepts it, and then the changes (delta.go). A host asks one of its cell's replicas
+// to write its states (streams.go).
 //
-// Claims are the host's own book of what is taken of it (claims.go, ledger.go): it
-// judges the claims that the cell offers, and takes the operations on the host that
-// take them up. The package never imports a store and never talks to a
-// cell except through HostReports.
+// Claims are the host's own ledger of the resources that are taken (claims.go, ledger.go). It judges
+// the claims that the cell offers, and serves the operations on the host that take them up. The package
+// never imports a store, and talks to a cell only through HostReports.
 package agent

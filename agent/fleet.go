@@ -16,7 +16,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// FleetConfig says where the hosts of a source are reported.
+// FleetConfig says to which cell the hosts of a source are reported.
 type FleetConfig struct {
 	// Cell is the cell's name.
 	Cell string
@@ -30,14 +30,13 @@ type FleetConfig struct {
 	Reporter  ReporterConfig
 }
 
-// FleetDeps is what a fleet works with.
+// FleetDeps are the dependencies of a fleet.
 type FleetDeps struct {
 	// Source has the hosts; the fleet runs it.
 	Source Source
 	// Dial opens a connection to a replica.
 	Dial func(target string) (*grpc.ClientConn, error)
-	// Accepted, which may be nil, is called each time a replica accepted a state of a
-	// host; see ReporterDeps.
+	// Accepted, if not nil, is called each time a replica accepts a state of a host; see ReporterDeps.
 	Accepted func(h *Host, waited time.Duration)
 	// Log and Telemetry may be nil.
 	Log       *slog.Logger
@@ -85,14 +84,13 @@ func NewFleet(cfg FleetConfig, deps FleetDeps) (*Fleet, error) {
 	return &Fleet{cfg: cfg, deps: deps, hosts: deps.Source.Hosts(), ready: make(chan struct{})}, nil
 }
 
-// Ready is closed when every host has been accepted by a replica once.
+// Ready is closed when each host has been accepted by some replica.
 func (f *Fleet) Ready() <-chan struct{} { return f.ready }
 
-// Accepted counts the hosts that have been accepted by a replica once.
+// Accepted is how many hosts have been accepted by some replica.
 func (f *Fleet) Accepted() int { return int(f.accepted.Load()) }
 
-// Run runs the source and keeps all hosts' streams until ctx ends; it then returns
-// nil.
+// Run runs the source and keeps all hosts' streams open until ctx ends; it then returns nil.
 func (f *Fleet) Run(ctx context.Context) error {
 	conns, err := f.dial()
 	defer func() {
@@ -135,8 +133,8 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// dial opens the shared connections, replica by replica. What it opened before
-// an error is returned with it.
+// dial opens the shared connections, replica by replica. On an error it also returns the connections
+// opened so far.
 func (f *Fleet) dial() ([]*grpc.ClientConn, error) {
 	n := (len(f.hosts) + f.cfg.HostsPerConn - 1) / f.cfg.HostsPerConn
 	conns := make([]*grpc.ClientConn, 0, n*len(f.cfg.Replicas))

@@ -11,7 +11,7 @@ import (
 // for all hosts, not one a host.
 const healthEvery = 5 * time.Second
 
-// health counts the streams of a fleet that are accepted.
+// health counts a fleet's streams on which a state was accepted.
 type health struct {
 	log   *slog.Logger
 	total int
@@ -19,7 +19,7 @@ type health struct {
 	mu      sync.Mutex
 	streams map[stream]struct{}
 	lastErr error
-	// failure is why a stream was not accepted, until it is looked at.
+	// failure is why a stream was not accepted, until takeFailure returns it.
 	failure error
 }
 
@@ -51,8 +51,7 @@ func (h *health) failed(err error) {
 	h.failure = err
 }
 
-// takeFailure gives why a stream was not accepted since the last time; nil for
-// none.
+// takeFailure returns why a stream was not accepted since the last call; nil for none.
 func (h *health) takeFailure() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,8 +66,8 @@ func (h *health) read() (int, error) {
 	return len(h.streams), h.lastErr
 }
 
-// run logs the count of accepted streams when it has changed, and why others are
-// not accepted when that is something new.
+// run logs the number of accepted streams if it has changed, and why others are not accepted if the
+// reason is new.
 func (h *health) run(ctx context.Context) error {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()

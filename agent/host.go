@@ -11,11 +11,11 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// Version is the version of the report that agents write.
+// Version is the version of the report format that agents write.
 const Version = 1
 
-// Host is what one host reports of itself in one agent incarnation. It is safe for
-// concurrent use; the states it hands out are shared and must not be changed.
+// Host is the state of one host in one agent incarnation. It is safe for concurrent use. The states
+// that it returns are shared and must not be changed.
 type Host struct {
 	bootID string
 
@@ -26,14 +26,14 @@ type Host struct {
 	state   *agentv1.FullState
 	changed chan struct{} // closed and replaced by Put
 	streams streams
-	// refusals are what replicas refused, by replica, until they accept a state.
+	// refusals are the replicas' refusals of the host's state, until they accept one.
 	refusals map[string]refusedBy
-	// puts is when the newest versions were put, by version modulo its length.
+	// puts is when the newest versions were put, indexed by version modulo its length.
 	puts [8]time.Time
 }
 
-// NewHost starts a host's agent incarnation: a random boot id, and state as version 1.
-// The Host owns state from here.
+// NewHost starts an agent incarnation of a host with a random boot id, and state as version 1. The Host
+// takes ownership of state.
 func NewHost(state *agentv1.FullState) *Host {
 	state.Verifies = true
 	h := &Host{bootID: uuid.NewString(), state: state, claims: newClaims(state), changed: make(chan struct{})}
@@ -42,14 +42,14 @@ func NewHost(state *agentv1.FullState) *Host {
 	return h
 }
 
-// Put makes state the next version of this incarnation. The Host owns it from here.
+// Put makes state the next version of this incarnation. The Host takes ownership of it.
 func (h *Host) Put(state *agentv1.FullState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.put(state, 0)
 }
 
-// put makes state the next version, above that one too.
+// put makes state the next version. The version also exceeds above.
 func (h *Host) put(state *agentv1.FullState, above uint64) {
 	now, before := time.Now(), h.state.GetVersion()
 	state.Verifies = h.state.GetVerifies()
@@ -66,23 +66,23 @@ func (h *Host) put(state *agentv1.FullState, above uint64) {
 // Claims are the claims on the host.
 func (h *Host) Claims() *Claims { return h.claims }
 
-// trustCell has the host not verify the claims of its cell, before it is reported.
+// trustCell makes the host not verify the claims of its cell. It must be called before the host is
+// reported.
 func (h *Host) trustCell() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.state.Verifies = false
 }
 
-// State gives the newest state and a channel that is closed when there is a
-// newer one.
+// State returns the newest state, and a channel that is closed when there is a newer one.
 func (h *Host) State() (*agentv1.FullState, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.state, h.changed
 }
 
-// renew gives the unchanged state the next version, unless the state is newer than version
-// and above already.
+// renew gives the unchanged state a new version that exceeds above. It does nothing if the state is
+// newer than version and its version exceeds above already.
 func (h *Host) renew(version, above uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,8 +97,8 @@ func (h *Host) version() uint64 {
 	return h.state.GetVersion()
 }
 
-// putAt gives when a version was put; of one long ago, when the oldest one was that is
-// known.
+// putAt returns when a version was put. For a version too old to be known, it returns when the oldest
+// known was put.
 func (h *Host) putAt(version uint64) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,7 +109,7 @@ func (h *Host) putAt(version uint64) time.Time {
 	return h.puts[version%n]
 }
 
-// sharing is a copy of a state that shares what is in it.
+// sharing is a shallow copy of a state.
 func sharing(s *agentv1.FullState) *agentv1.FullState {
 	out := &agentv1.FullState{}
 	to := out.ProtoReflect()

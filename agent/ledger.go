@@ -9,42 +9,41 @@ import (
 	"cellgate/schedule"
 )
 
-// setGrace is how long a claim that one replica offered stays, though another replica's
-// set of claims does not name it: that one may not know it yet.
+// setGrace is how long a claim that one replica offered stays although another replica's set of claims
+// lacks it: the other replica may not know it yet.
 const setGrace = 10 * time.Second
 
-// ledger is a host's own book of what is taken of it: its inventories, the instances
-// that it has, and the claims that are held on it, those that its cell offered and those
-// that were made on the host itself. It is pure: who uses it holds the lock, and says
-// what time it is.
+// ledger is a host's record of the resources that are taken: its inventories, its instances, and the
+// claims on it, both those that its cell offered and those made on the host itself. It has no lock and
+// no clock: callers hold a lock and pass the time.
 //
-// Free of a provider's class is (total - reserved) * ratio, less what the instances
-// use, less what is held by claims whose instance is not there yet.
+// The free amount of a provider's class is (total - reserved) * ratio, minus the usage of the
+// instances, minus the claims whose instance is not there yet.
 type ledger struct {
 	state *agentv1.FullState
-	// stock is what there is to take, used what the instances take of it.
+	// stock is the capacity, used the instances' part of it.
 	stock map[stock]float64
 	used  map[stock]int64
-	// exist are the instances on the host, with what they use.
+	// exist are the instances on the host, with their usages.
 	exist map[string][]*agentv1.Usage
-	// hardware is what the host's state has free, read when it is first asked for.
+	// hardware is the free hardware in the host's state, parsed on first use.
 	hardware *schedule.Hardware
 	held     map[string]*heldClaim
 	// rejected are the offers that were rejected, until they end.
 	rejected map[string]rejectedOffer
-	// queuedVerdicts are the claims that were rejected or aborted after their offer was
-	// accepted, by the stream that offered them and gets the verdict.
+	// queuedVerdicts are the claims that were rejected or aborted after their offer was accepted, by
+	// the stream that offered them and gets the verdict.
 	queuedVerdicts map[any][]string
-	// over are claims that ended for good lately, and when: another replica's offer of one
-	// may still be on its way.
+	// over are claims that ended for good recently, and when: another replica's offer of such a claim
+	// may still arrive.
 	over map[string]time.Time
-	// confirmations counts how often a claim of the cell became confirmed, or a confirmed
-	// one went.
+	// confirmations counts how often a claim of the cell became confirmed, or a confirmed claim was
+	// removed.
 	confirmations uint64
 	// claimsKnown: the cell has sent its set of claims.
 	claimsKnown bool
-	// ran are the claims that a simulated host runs, with their instances; left are
-	// instances of such claims that ended, until the state has them no more.
+	// ran are the claims that a simulated host runs, with their instances. left are instances of such
+	// claims that ended, until the state no longer has them.
 	ran  map[string]string
 	left map[string]struct{}
 }
@@ -58,14 +57,15 @@ type heldClaim struct {
 	usages              []*agentv1.Usage
 	guest               *schedule.GuestCheck // nil for none
 	confirmed           bool
-	// since is when it was first known to be confirmed.
+	// since is when the claim was first known to be confirmed.
 	since time.Time
-	// offers are who offered it; none for a claim that was made on the host.
+	// offers are the streams that offered the claim; none for a claim that was made on the host.
 	offers map[any]struct{}
-	// first is when it was offered first, at when last; until is the end of a claim made on the host.
+	// first is when the claim was first offered, at when last; until is the end of a claim made on the
+	// host.
 	first, at, until time.Time
-	// kind is the operation that took it up on the host; empty for none yet. An aborted
-	// one takes nothing.
+	// kind is the operation on the host that took up the claim; "" for none yet. An aborted claim takes
+	// nothing.
 	kind    claimKind
 	aborted bool
 }
@@ -83,7 +83,7 @@ func newLedger(state *agentv1.FullState) *ledger {
 	return l
 }
 
-// observe takes the host's newest state.
+// observe applies the host's newest state.
 func (l *ledger) observe(state *agentv1.FullState) {
 	l.state, l.hardware = state, nil
 	l.stock, l.used, l.exist = map[stock]float64{}, map[stock]int64{}, make(map[string][]*agentv1.Usage, len(state.GetInstances()))
@@ -104,7 +104,7 @@ func (l *ledger) observe(state *agentv1.FullState) {
 		}
 	}
 	for id, c := range l.held {
-		// The instance takes what the claim held.
+		// The instance now takes what the claim held.
 		if len(c.offers) == 0 && l.covered(c) {
 			delete(l.held, id)
 		}
@@ -112,8 +112,8 @@ func (l *ledger) observe(state *agentv1.FullState) {
 	l.recheck()
 }
 
-// leave counts an instance as gone from the host, before a state says so, unless a
-// confirmed claim wants it there.
+// leave counts an instance as gone from the host before a state shows it, unless a confirmed claim
+// keeps it there.
 func (l *ledger) leave(instance string) {
 	for _, c := range l.held {
 		if c.instance == instance && c.confirmed {
@@ -130,9 +130,8 @@ func (l *ledger) leave(instance string) {
 	l.left[instance] = struct{}{}
 }
 
-// covered reports whether the claim's instance is on the host and takes what the claim
-// holds: of two claims of an instance that is resized, the one that the other moves,
-// until the instance has the new size.
+// covered reports whether the claim's instance is on the host and takes the claim's resources. While an
+// instance is resized, this is the claim that the other one moves, until the instance has the new size.
 func (l *ledger) covered(c *heldClaim) bool {
 	usages, there := l.exist[c.instance]
 	switch {
@@ -147,22 +146,21 @@ func (l *ledger) covered(c *heldClaim) bool {
 	return from == nil || from.instance != c.instance
 }
 
-// alone reports whether the claim's instance is on the host, in whatever size, and its cell
-// has no other claim of it there.
+// alone reports whether the claim's instance is on the host, in any size, and the cell has no other
+// claim of it there.
 func (l *ledger) alone(c *heldClaim) bool {
 	_, there := l.exist[c.instance]
 	from := l.held[c.moves]
 	return there && len(c.offers) > 0 && (from == nil || from.instance != c.instance)
 }
 
-// movesForGood reports whether the claim has taken the place of the one that it moves.
+// movesForGood reports whether the claim has replaced the claim that it moves.
 func (c *heldClaim) movesForGood() bool { return c.confirmed && c.moves != "" && len(c.offers) > 0 }
 
-// takes reports whether a held claim takes of the host, besides its instances.
+// takes reports whether a held claim takes resources in addition to the host's instances.
 func (l *ledger) takes(c *heldClaim) bool { return !c.aborted && !l.covered(c) }
 
-// expire drops claims that were made on the host and whose time is over, and forgets
-// what ended some time ago.
+// expire drops claims made on the host whose time is over, and forgets claims that ended some time ago.
 func (l *ledger) expire(now time.Time) {
 	for id, at := range l.over {
 		if now.Sub(at) > setGrace {
@@ -176,7 +174,8 @@ func (l *ledger) expire(now time.Time) {
 	}
 }
 
-// judge says why the host cannot hold a claim besides what it holds; ok, "" when it can.
+// judge says why the host cannot hold a claim beside those that it holds; it returns ok and "" if it
+// can.
 func (l *ledger) judge(c *heldClaim) (reason agentv1.Verdict_Reason, detail string) {
 	if l.state.GetDisabled() {
 		if _, there := l.exist[c.instance]; !there {
@@ -236,13 +235,13 @@ func (l *ledger) fits(c *heldClaim) (reason agentv1.Verdict_Reason, detail strin
 	return judgeGuest(*l.hardware, c.guest, guests)
 }
 
-// ok is the reason of a claim that is fine.
+// ok is the reason of a claim that fits.
 const ok = agentv1.Verdict_REASON_UNSPECIFIED
 
-// hold notes a claim.
+// hold records a claim.
 func (l *ledger) hold(c *heldClaim) { l.held[c.id] = c }
 
-// verdict judges a claim by the host's newest state.
+// verdict builds a verdict on a claim, by the host's newest state.
 func (l *ledger) verdict(id string, reason agentv1.Verdict_Reason, detail string) *agentv1.Verdict {
 	v := &agentv1.Verdict{
 		ClaimId: id, Outcome: agentv1.Verdict_OK, Reason: reason, Detail: detail,
@@ -254,9 +253,9 @@ func (l *ledger) verdict(id string, reason agentv1.Verdict_Reason, detail string
 	return v
 }
 
-// offered takes a claim of the cell's and gives the verdict, nil when none is asked
-// for, or the claim ended. A claim that is held already is fine again; one that was
-// rejected is judged anew. One that was aborted gets its verdict, asked or not.
+// offered processes an offer of the cell and returns the verdict; nil if none is asked for, or if the
+// claim ended. A held claim is accepted again; a rejected one is judged again. An aborted claim gets
+// its verdict, asked or not.
 func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.Verdict {
 	l.expire(now)
 	id := o.GetClaimId()
@@ -336,7 +335,7 @@ func (l *ledger) abort(c *heldClaim) {
 	}
 }
 
-// queueVerdict has pendingVerdicts give the claim's verdict to the stream that offered it.
+// queueVerdict makes pendingVerdicts return the claim's verdict to the stream that offered it.
 func (l *ledger) queueVerdict(by any, id string) {
 	if l.queuedVerdicts == nil {
 		l.queuedVerdicts = map[any][]string{}
@@ -349,7 +348,7 @@ func (l *ledger) abortOf(c *heldClaim) *agentv1.Verdict {
 	return l.verdict(c.id, agentv1.Verdict_ABORTED, "an operation on the host gave it back")
 }
 
-// aborts are the verdicts on all claims that were aborted and that somebody offered.
+// aborts returns the verdicts on all aborted claims that by offered.
 func (l *ledger) aborts(by any) (verdicts []*agentv1.Verdict) {
 	for _, c := range l.held {
 		if _, offered := c.offers[by]; offered && l.gaveBack(c) {
@@ -359,24 +358,23 @@ func (l *ledger) aborts(by any) (verdicts []*agentv1.Verdict) {
 	return verdicts
 }
 
-// gaveBack reports whether a claim was aborted, and its instance is not there all the same.
+// gaveBack reports whether a claim was aborted and its instance is not on the host.
 func (l *ledger) gaveBack(c *heldClaim) bool { return c.aborted && !l.covered(c) && !l.alone(c) }
 
-// stands undoes the abort of a claim that moves another for good: its cell confirmed it
-// before the abort arrived.
+// stands undoes the abort of a confirmed move: the cell confirmed it before the abort arrived.
 func (c *heldClaim) stands() { c.aborted = c.aborted && !c.movesForGood() }
 
-// ended drops a claim that the cell ended, in a state, or put elsewhere.
+// ended drops a claim that the cell ended, with its final state, or moved to another host.
 func (l *ledger) ended(now time.Time, id, state string) {
 	l.expire(now)
-	if state == "RELEASED" || state == "REJECTED" { // the others may come back
+	if state == "RELEASED" || state == "REJECTED" { // claims in other states may come back
 		l.over[id] = now
 	}
 	delete(l.rejected, id)
 	l.drop(id)
 }
 
-// drop forgets a claim that is held.
+// drop removes a held claim.
 func (l *ledger) drop(id string) {
 	if c := l.held[id]; c != nil && c.confirmed {
 		l.confirmations++
@@ -387,8 +385,8 @@ func (l *ledger) drop(id string) {
 	}
 }
 
-// set drops what a replica's set of claims does not name: what that replica offered
-// before, and what others did some time ago.
+// set drops the claims that a replica's set does not name: those that this replica offered, and those
+// that others offered more than setGrace ago.
 func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
 	l.claimsKnown = true
 	named := make(map[string]struct{}, len(s.GetClaimIds()))

@@ -8,11 +8,10 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// recheck judges anew, by the host's newest state, the offers that it took and that
-// neither its cell has confirmed nor an operation on the host has taken up. One that no
-// longer fits beside the instances and what was offered before it is rejected: what it
-// was promised is used by something that the host did not know of. That the host takes
-// no instances any more ends no offer.
+// recheck judges accepted offers again by the host's newest state, unless the cell has confirmed them
+// or an operation on the host has taken them up. An offer is rejected if it no longer fits beside the
+// instances and earlier offers: something unknown to the host uses its resources. That the host is
+// disabled ends no offer.
 func (l *ledger) recheck() {
 	var open []*heldClaim
 	for id, c := range l.held {
@@ -40,8 +39,8 @@ func (l *ledger) recheck() {
 	}
 }
 
-// pendingVerdicts gives, once, the verdicts that are queued for a stream: rejections of offers
-// that were accepted before, and aborts.
+// pendingVerdicts returns, once, the verdicts queued for a stream: rejections of offers that were
+// accepted before, and aborts.
 func (l *ledger) pendingVerdicts(by any) (verdicts []*agentv1.Verdict) {
 	for _, id := range l.queuedVerdicts[by] {
 		if r, is := l.rejected[id]; is {

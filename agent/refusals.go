@@ -10,15 +10,15 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// refusedBy is what a replica refused of a host, since when it accepted nothing.
+// refusedBy is a replica's refusal of a host's state since it last accepted one.
 type refusedBy struct {
 	since time.Time
 	why   string
-	// held is the version that keeps the host in service there; 0 for none.
+	// held is the version that keeps the host in service at the replica; 0 for none.
 	held uint64
 }
 
-// refused notes that a replica refused the host's state.
+// refused records that a replica refused the host's state.
 func (h *Host) refused(replica string, m *agentv1.Refused) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -34,15 +34,15 @@ func (h *Host) refused(replica string, m *agentv1.Refused) {
 	h.refusals[replica] = by
 }
 
-// taken notes that a replica accepted the host's state.
+// taken records that a replica accepted the host's state.
 func (h *Host) taken(replica string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.refusals, replica)
 }
 
-// Refused says which replicas refused the host's newest state and accepted none since, with
-// what is wrong and what becomes of the host there; "" for none.
+// Refused says which replicas refused the host's newest state and accepted none since, why, and whether
+// the host stays in service there; "" for none.
 func (h *Host) Refused() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,7 +58,7 @@ func (h *Host) Refused() string {
 	return strings.Join(all, "; ")
 }
 
-// Refused counts the hosts whose state a replica refuses, and says why of the first.
+// Refused counts the hosts whose state a replica refuses, and describes the first one's refusals.
 func (f *Fleet) Refused() (hosts int, why string) {
 	for _, h := range f.hosts {
 		text := h.Refused()

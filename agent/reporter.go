@@ -15,11 +15,11 @@ import (
 // ReporterConfig sets a reporter's pace. The zero value of a field means its
 // default.
 type ReporterConfig struct {
-	// AnswerWithin is how long the cell may take to answer a full state before
-	// the stream is given up: 60 s.
+	// AnswerWithin is how long the cell may take to answer a full state before the reporter gives up
+	// the stream: 60 s.
 	AnswerWithin time.Duration
-	// RefusedRetry is when a refused state is offered again unchanged, and when a
-	// replica that ended the stream as an invalid request is asked again: 5 min.
+	// RefusedRetry is how long the reporter waits before it offers a refused state again unchanged, or
+	// calls a replica again that ended the stream as an invalid request: 5 min.
 	RefusedRetry time.Duration
 }
 
@@ -38,17 +38,17 @@ func (c ReporterConfig) withDefaults() ReporterConfig {
 	return c
 }
 
-// ReporterDeps is what a reporter works with.
+// ReporterDeps are the dependencies of a reporter.
 type ReporterDeps struct {
 	Client agentv1.HostReportsClient
 	// Replica names the replica among those of the host.
 	Replica string
 	// Log may be nil.
 	Log *slog.Logger
-	// Accepted is called each time the replica accepted the newest state sent, so long
-	// after the first change that it brought the replica; 0 when it brought none;
-	// Lost each time a stream ended that had been accepted, Failed each time one
-	// ended, or could not begin, that had not. All may be nil.
+	// Accepted is called each time the replica accepts the newest state sent. waited is the time since
+	// the first change in it that was new to the replica; 0 if none was. Lost is called each time a
+	// stream ends on which a state was accepted, Failed each time one ends, or could not begin, without
+	// that. All may be nil.
 	Accepted func(waited time.Duration)
 	Lost     func(error)
 	// Tel may be nil.
@@ -61,8 +61,7 @@ type Reporter struct {
 	cfg  ReporterConfig
 	deps ReporterDeps
 	host *Host
-	// loggedRefusal is the newest version whose refusal was logged, proven the newest that
-	// was accepted.
+	// loggedRefusal is the newest version whose refusal was logged, proven the newest accepted version.
 	loggedRefusal, proven uint64
 }
 
@@ -83,8 +82,8 @@ func NewReporter(cfg ReporterConfig, deps ReporterDeps, host *Host) *Reporter {
 	return &Reporter{cfg: cfg.withDefaults(), deps: deps, host: host}
 }
 
-// Run reports until ctx ends; it then returns nil. A stream that breaks is
-// opened again after a growing, jittered wait.
+// Run reports until ctx ends; it then returns nil. It reopens a broken stream after a growing, jittered
+// wait.
 func (r *Reporter) Run(ctx context.Context) error {
 	wait := backoff{least: 250 * time.Millisecond, most: 15 * time.Second}
 	for {
@@ -104,12 +103,12 @@ func (r *Reporter) Run(ctx context.Context) error {
 		pause := wait.next()
 		switch {
 		case fault.KindOf(err) == fault.InvalidRequest:
-			// The replica is another cell's: it accepts no report of this agent.
+			// The replica belongs to another cell: it accepts no report of this agent.
 			pause, changed = max(pause, r.cfg.RefusedRetry), nil
 		case s.refused:
 			pause = max(pause, r.cfg.RefusedRetry)
 		default:
-			changed = nil // a new state waits for the connection like an old one
+			changed = nil // a new state waits for the connection, too
 		}
 		if !sleep(ctx, pause, changed) {
 			return nil
@@ -118,7 +117,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	}
 }
 
-// sleep waits for d or wake; false when ctx ended first.
+// sleep waits for d or wake; it returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -134,7 +133,7 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 
 var errNoAnswer = errors.New("the cell did not answer the full state in time")
 
-// reportRefused logs a refusal once a version.
+// reportRefused logs a refusal once for each version.
 func (r *Reporter) reportRefused(m *agentv1.Refused) {
 	if r.loggedRefusal == m.GetVersion() {
 		return

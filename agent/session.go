@@ -14,18 +14,18 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// heartbeatDefault is used when the cell names no interval; heartbeatLeast keeps
-// a wrong one from flooding it.
+// heartbeatDefault is used if the cell names no interval; heartbeatLeast keeps a wrong interval from
+// flooding the cell.
 const (
 	heartbeatDefault = 10 * time.Second
 	heartbeatLeast   = 50 * time.Millisecond
-	// beatGrid is between two moments, of the host's clock, at which heartbeats are sent: a cell that receives
-	// those of many hosts at once wakes up less often.
+	// beatGrid is the spacing, on the host's clock, of the moments at which heartbeats are sent: a cell
+	// that receives those of many hosts at once wakes up less often.
 	beatGrid = 250 * time.Millisecond
-	// busyRetry, up to twice, is when a state is offered again that the cell was
-	// too busy to take.
+	// busyRetry, or up to twice as long, is the wait before a state is offered again that the cell was
+	// too busy to accept.
 	busyRetry = 2 * time.Second
-	// longestPause bounds what a cell may ask for.
+	// longestPause bounds the pause that a cell may ask for.
 	longestPause = time.Hour
 )
 
@@ -38,40 +38,38 @@ const (
 //	                  │            └──► pausing ──changed, or within──► send state
 //	                  └──Refused──► resting ──changed, or late───┘
 //
-// While it rests it beats too, where the refusal names a version that the replica holds.
+// While it rests, it sends heartbeats if the refusal names a version that the replica holds.
 type session struct {
 	*Reporter
 	stream grpc.BidiStreamingClient[agentv1.ReportRequest, agentv1.ReportResponse]
-	// sent is the newest version sent on this stream, waiting that it has no answer.
+	// sent is the newest version sent on this stream; waiting: it has no answer yet.
 	sent    uint64
 	waiting bool
 	changed <-chan struct{}
 	// verdictQueued is closed when an operation on the host queues a verdict.
 	verdictQueued <-chan struct{}
-	// held is the version that heartbeats name while the newest state is refused; 0 for
-	// the newest one's.
+	// held is the version that heartbeats name while the newest state is refused; 0 for the newest
+	// version.
 	held uint64
-	// sending is the state of that version; base the newest that was accepted, which
-	// the replica takes Deltas to. nil: the whole state is to be sent.
+	// sending is the state of version sent. base is the newest accepted state, to which the replica
+	// applies Deltas; nil if the whole state must be sent.
 	sending, base *agentv1.FullState
-	// unknowing: the newest accepted state knew no instances.
+	// unknowing: the newest accepted state had unknown instances.
 	unknowing bool
-	// epoch is of the newest Resync. pausing: one waits for its time, which retry is
-	// set to; renews is the version to be renewed then, 0 for none, above what the new one
-	// is to be above.
+	// epoch is the epoch of the newest Resync. pausing: the answer to a Resync waits until retry fires.
+	// renews is the version to renew then, 0 for none; the new one must exceed above.
 	epoch   uint64
 	pausing bool
 	renews  uint64
 	above   uint64
-	// beat, answer and retry are timers: while waiting only answer runs.
+	// beat, answer and retry are timers; while waiting only answer runs.
 	beat, answer, retry *time.Timer
 	every               time.Duration
 
-	// asked: a Resync came since a state was accepted.
+	// asked: a Resync arrived since a state was last accepted.
 	asked bool
 
-	// accepted: some state was accepted on this stream. refused: the newest one
-	// was not.
+	// accepted: some state was accepted on this stream. refused: the newest state was refused.
 	accepted, refused bool
 }
 
@@ -89,7 +87,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	defer func() {
 		cancel()
 		if e := <-ended; errors.Is(err, io.EOF) {
-			err = e // a failed Send says EOF; the reason is at the receiving end
+			err = e // after EOF from Send, the reason is in the received error
 		}
 	}()
 
@@ -130,7 +128,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	}
 }
 
-// receive hands on the cell's messages until the stream or ctx ends.
+// receive passes on the cell's messages until the stream or ctx ends.
 func receive(ctx context.Context, stream grpc.BidiStreamingClient[agentv1.ReportRequest, agentv1.ReportResponse], to chan<- *agentv1.ReportResponse) error {
 	for {
 		m, err := stream.Recv()
@@ -145,8 +143,7 @@ func receive(ctx context.Context, stream grpc.BidiStreamingClient[agentv1.Report
 	}
 }
 
-// sendState sends the newest state, as a Delta where the replica takes one, and waits
-// for its answer from here.
+// sendState sends the newest state, as a Delta if possible, and starts to wait for the answer.
 func (s *session) sendState() error {
 	follow := !s.host.writes(s.deps.Replica)
 	if s.renews > 0 && !follow {
@@ -166,8 +163,7 @@ func (s *session) sendState() error {
 	return s.sendWithVerdicts(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s.marked(follow)}})
 }
 
-// sendWithVerdicts sends a state, and after it which claims that were fine it leaves no
-// room for.
+// sendWithVerdicts sends a state, and then rejections of accepted claims that no longer fit.
 func (s *session) sendWithVerdicts(state *agentv1.ReportRequest) error {
 	if err := s.stream.Send(state); err != nil {
 		return err
@@ -175,7 +171,7 @@ func (s *session) sendWithVerdicts(state *agentv1.ReportRequest) error {
 	return s.sendPendingVerdicts()
 }
 
-// sendPendingVerdicts sends the verdicts that no offer waits for.
+// sendPendingVerdicts sends the queued verdicts, which answer no offer.
 func (s *session) sendPendingVerdicts() error {
 	verdicts, queued := s.host.claims.pendingVerdicts(s.Reporter)
 	s.verdictQueued = queued
@@ -192,8 +188,8 @@ func (s *session) sendVerdicts(verdicts []*agentv1.Verdict) error {
 	return nil
 }
 
-// marked is the state to send, with this stream's epoch and follow: the host's own is
-// shared with other streams.
+// marked is the state to send, with this stream's epoch and follow. It is a copy if they are set,
+// because other streams share the host's state.
 func (s *session) marked(follow bool) *agentv1.FullState {
 	if s.epoch == 0 && !follow {
 		return s.sending
@@ -209,7 +205,7 @@ func (s *session) sendHeartbeat() error {
 	if s.held > 0 {
 		version = s.held
 	}
-	// Encoded before gRPC is called, a heartbeat takes less than 4 KiB of stack.
+	// Encoded before the call of gRPC, a heartbeat needs less than 4 KiB of stack.
 	var m grpc.PreparedMsg
 	if err := m.Encode(s.stream, &agentv1.ReportRequest{Message: &agentv1.ReportRequest_Heartbeat{
 		Heartbeat: &agentv1.Heartbeat{BootId: s.host.bootID, Version: version},
@@ -219,7 +215,7 @@ func (s *session) sendHeartbeat() error {
 	return s.stream.SendMsg(&m)
 }
 
-// hear acts on a message of the cell.
+// hear handles a message of the cell.
 func (s *session) hear(m *agentv1.ReportResponse) error {
 	switch {
 	case m.GetClaimOffer() != nil:
@@ -237,8 +233,7 @@ func (s *session) hear(m *agentv1.ReportResponse) error {
 	return nil
 }
 
-// handleResponse acts on an answer; one about an older version is not the answer waited
-// for and is left aside.
+// handleResponse handles an answer. It ignores an answer about an older version.
 func (s *session) handleResponse(m *agentv1.ReportResponse) error {
 	switch {
 	case m.GetAccepted() != nil && m.GetAccepted().GetVersion() == s.sent:
@@ -253,15 +248,15 @@ func (s *session) handleResponse(m *agentv1.ReportResponse) error {
 
 func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	if !s.waiting {
-		return nil // of a state that a Resync overtook
+		return nil // the answer to a state that a Resync overtook
 	}
 	s.rest()
 	s.waiting = false
 	s.base = s.sending
 	s.held = 0
 	s.beatsEvery(m.GetHeartbeatEvery().AsDuration())
-	// The first beat comes anywhere in the interval: hosts that were accepted
-	// together do not beat together.
+	// The first heartbeat comes at a random time in the interval, so that hosts accepted together do
+	// not beat together.
 	s.beat.Reset(onGrid(time.Now(), rand.N(s.every)+1))
 	s.accepted, s.asked = true, false
 	s.host.streamAccepted(s.deps.Replica)
@@ -282,7 +277,8 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	return nil
 }
 
-// onGrid gives the time from now to the moment of the beatGrid that is nearest to d later; d itself below four grids.
+// onGrid returns the time from now to the moment on the beatGrid nearest to now+d; d itself if below
+// four grids.
 func onGrid(now time.Time, d time.Duration) time.Duration {
 	if d < 4*beatGrid {
 		return d
@@ -290,7 +286,7 @@ func onGrid(now time.Time, d time.Duration) time.Duration {
 	return now.Add(d).Round(beatGrid).Sub(now)
 }
 
-// beatsEvery takes how often the cell wants heartbeats; 0 for what is usual.
+// beatsEvery sets the heartbeat interval that the cell asks for; 0 means the default.
 func (s *session) beatsEvery(d time.Duration) {
 	s.every = heartbeatDefault
 	if d > 0 {
@@ -308,7 +304,7 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 	s.deps.Tel.Reported(fault.Kind(m.GetReason()))
 	switch fault.Kind(m.GetReason()) {
 	case fault.StaleGeneration:
-		// The host was taken back meanwhile: the whole state registers it again.
+		// The host was removed meanwhile: the whole state registers it again.
 		s.base = nil
 		fallthrough
 	case fault.Overloaded, fault.OutcomeUnknown:
@@ -318,7 +314,7 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 	}
 	s.base = nil
 	if delta {
-		// The fault may be the delta's, or the cell's base state's: the whole state decides.
+		// The fault may be in the delta or in the cell's base state, so the whole state decides.
 		return s.sendState()
 	}
 	s.refused = true
@@ -328,15 +324,16 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 	if s.held = m.GetHeldVersion(); s.held == 0 {
 		return nil
 	}
-	// At once, so that a host whose state changes all the time sends heartbeats too; then as after an Accepted.
+	// One heartbeat at once, so that a host whose state keeps changing sends heartbeats, too; then as
+	// after an Accepted.
 	s.beatsEvery(m.GetHeartbeatEvery().AsDuration())
 	err := s.sendHeartbeat()
 	s.beat.Reset(onGrid(time.Now(), rand.N(s.every)+1))
 	return err
 }
 
-// takeResync sends the whole state after a random part of the time that the cell
-// gives, or when it changes before; heartbeats go on meanwhile.
+// takeResync schedules the whole state after a random part of the time that the cell gives. A change of
+// the state sends it earlier, and heartbeats go on meanwhile.
 func (s *session) takeResync(m *agentv1.Resync) {
 	if s.pausing && m.GetEpoch() <= s.epoch {
 		return
@@ -348,7 +345,7 @@ func (s *session) takeResync(m *agentv1.Resync) {
 	within := min(max(m.GetWithin().AsDuration(), 0), longestPause)
 	if s.waiting {
 		if s.asked && s.base == nil {
-			within = max(within, busyRetry) // the whole state was not enough: no circle
+			within = max(within, busyRetry) // the whole state did not satisfy the cell: no busy loop
 		}
 		if s.every > 0 {
 			s.beat.Reset(onGrid(time.Now(), rand.N(s.every)+1))
@@ -366,7 +363,7 @@ func (s *session) rest() {
 	s.retry.Stop()
 }
 
-// stopped makes a timer that does not run yet.
+// stopped makes a timer that is not running.
 func stopped() *time.Timer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()

@@ -16,7 +16,7 @@ func aggregate(n int, name, key, value string) *agentv1.Aggregate {
 	}
 }
 
-// aggregates the host at p is in: its zone first.
+// aggregates are those of the host at p, its zone first.
 func (p place) aggregates() []*agentv1.Aggregate {
 	var all []*agentv1.Aggregate
 	if !p.unzoned() {

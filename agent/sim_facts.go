@@ -9,8 +9,8 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// facts of a host of model m at p: what Nova's libvirt driver says of its CPU and
-// of the guests it can run, and the rack as a capability of the operator's own.
+// facts of a host of model m at p: its CPU and the guests it can run, as Nova's libvirt driver reports
+// them, and the rack as an operator-defined capability.
 func (p place) facts(m model) *agentv1.Facts {
 	vendor, cpu := "Intel", "Cascadelake-Server"
 	if slices.Contains(m.traits, "HW_CPU_X86_AMD_SVM") {
@@ -36,10 +36,10 @@ func (p place) facts(m model) *agentv1.Facts {
 	}
 }
 
-// JSONText is a value of texts and whole numbers as JSON.
+// JSONText encodes a value of texts and whole numbers as JSON.
 func JSONText(v any) string {
 	b, err := json.Marshal(v)
-	if err != nil { // of such values: cannot be
+	if err != nil { // such values can always be encoded
 		panic(err)
 	}
 	return string(b)

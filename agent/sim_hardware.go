@@ -6,16 +6,15 @@ import (
 	"sync"
 )
 
-// Huge pages that each NUMA node of a simulated host keeps for guests, and one in
-// how many MiB of its memory they take together.
+// Huge pages that each NUMA node of a simulated host keeps for guests: pages1G of 1 GiB, and all of
+// them together take one part in hugeShare of its memory.
 const (
 	pages1G     = 16
 	hugeShare   = 4
 	smallPageKB = 4
 )
 
-// hardwareTexts are those of each model by its name, made once: they are long, and fleets
-// are large.
+// hardwareTexts has each model's texts by its name, built once: they are long, and fleets are large.
 var hardwareTexts sync.Map
 
 // hardware gives the columns numa_topology and pci_stats of a machine.
@@ -28,9 +27,9 @@ func (m *model) hardware() (numa, pci string) {
 	return texts[0], texts[1]
 }
 
-// numaText is the column numa_topology of a machine with nodes: cores are spread evenly,
-// each with two sibling threads as Linux counts them, and a node is a socket. Guests
-// may be pinned to every thread. "" for a machine that reports none.
+// numaText is the column numa_topology of a machine with NUMA nodes. Cores are spread evenly, each with
+// two sibling threads in Linux's numbering, and a node is a socket. Guests may be pinned to every
+// thread. "" for a machine without nodes.
 func (m *model) numaText() string {
 	if m.nodes == 0 {
 		return ""
@@ -62,8 +61,8 @@ func (m *model) numaText() string {
 	return JSONText(NovaObject("NUMATopology", "1.2", map[string]any{"cells": cells}))
 }
 
-// pciText is the column pci_stats of a machine with devices, evenly over its nodes; ""
-// for one without.
+// pciText is the column pci_stats of a machine's devices, evenly spread over its nodes; "" without
+// devices.
 func (m *model) pciText() string {
 	if m.devices == 0 {
 		return ""
@@ -78,7 +77,7 @@ func (m *model) pciText() string {
 	return JSONText(NovaObject("PciDevicePoolList", "1.1", map[string]any{"objects": pools}))
 }
 
-// NovaObject is the primitive of one of Nova's versioned objects.
+// NovaObject encodes one of Nova's versioned objects as a primitive.
 func NovaObject(name, version string, data map[string]any) map[string]any {
 	return map[string]any{
 		"nova_object.name": name, "nova_object.namespace": "nova", "nova_object.version": version,

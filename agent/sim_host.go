@@ -7,14 +7,14 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// fullHostLeavesMB is the memory that the full host does not reserve.
+// fullHostLeavesMB is the memory that the full host leaves unreserved.
 const fullHostLeavesMB = 512
 
 // Hypervisor versions in use, in Nova's form: 6002003 is 6.2.3.
 var hypervisorVersions = []int32{6002003, 7002001, 8002002, 9001000}
 
-// Simulate gives the state of host index (from 0) of a cell. The same seed, cell
-// and index give the same host. Boot id and version are the caller's to set.
+// Simulate returns the state of host index (from 0) of a cell. Equal seed, cell and index give an equal
+// host. The caller sets boot id and version.
 func Simulate(seed uint64, cell string, index int) *agentv1.FullState {
 	p := placeOf(cell, index)
 	dice := p.dice(seed)

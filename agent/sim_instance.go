@@ -7,7 +7,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// size is what one existing instance uses.
+// size is the usage of one existing instance.
 type size struct{ vcpus, memoryMB, diskGB int32 }
 
 var sizes = []size{
@@ -21,8 +21,8 @@ var sizes = []size{
 	{32, 131072, 640},
 }
 
-// Existing instances fill at most half of a host, and only general and fast
-// hosts: what is rare stays free for the bundled requests.
+// Existing instances fill at most half of a host, and only on general and fast hosts: rare resources
+// stay free for the bundled requests.
 const (
 	mostUsedShare    = 0.5
 	hostsWithInUse   = 0.6
@@ -31,8 +31,8 @@ const (
 	projectsInACloud = 12
 )
 
-// instances that exist on the host at p before cellgate knows it, each within
-// the inventories' units; together they keep to mostUsedShare of the capacity.
+// instances that exist on the host at p before cellgate knows it. Each fits the inventories' units, and
+// together they stay below mostUsedShare of the capacity.
 func (p place) instances(root string, inventories []*agentv1.Inventory, dice *rand.Rand) []*agentv1.Instance {
 	if p.full() || p.slot > lastSlotWithUse || dice.Float64() >= hostsWithInUse {
 		return nil

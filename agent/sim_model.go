@@ -2,8 +2,7 @@ package agent
 
 import "math/rand/v2"
 
-// model is a kind of machine. Sizes are what the operating system sees: threads,
-// MiB, GiB.
+// model is a kind of machine. Sizes are those that the operating system sees: threads, MiB, GiB.
 type model struct {
 	name      string
 	threads   int32
@@ -11,10 +10,10 @@ type model struct {
 	diskGB    int32
 	cpuRatio  float64
 	traits    []string
-	extra     string // a resource class of its own, "" for none
+	extra     string // a custom resource class, "" for none
 	extraHas  int32
-	extraMost int32 // the most one instance may have of it
-	// nodes of NUMA that it reports, 0 for none, and PCI devices for guests.
+	extraMost int32 // the most of extra that one instance may have
+	// nodes is the number of NUMA nodes, 0 for none; devices the number of PCI devices for guests.
 	nodes, devices  int
 	vendor, product string // of the devices, in hexadecimal digits
 }
@@ -80,7 +79,7 @@ func (p place) draw(dice *rand.Rand) model {
 	return models[dice.IntN(len(models))]
 }
 
-// computeTraits are what Nova's libvirt driver reports for every host.
+// computeTraits are the traits that Nova's libvirt driver reports for every host.
 var computeTraits = []string{
 	"COMPUTE_DEVICE_TAGGING", "COMPUTE_GRAPHICS_MODEL_VIRTIO", "COMPUTE_IMAGE_TYPE_QCOW2",
 	"COMPUTE_IMAGE_TYPE_RAW", "COMPUTE_NET_ATTACH_INTERFACE", "COMPUTE_NET_VIF_MODEL_VIRTIO",
@@ -88,8 +87,8 @@ var computeTraits = []string{
 	"COMPUTE_TRUSTED_CERTS", "COMPUTE_VOLUME_EXTEND",
 }
 
-// traits of a host of model m at p. COMPUTE_STATUS_DISABLED is what Nova sets on
-// the provider of a disabled compute service.
+// traits of a host of model m at p. Nova sets COMPUTE_STATUS_DISABLED on the provider of a disabled
+// compute service.
 func (p place) traits(m model) []string {
 	t := append(append([]string{}, computeTraits...), m.traits...)
 	for _, x := range []struct {

@@ -11,8 +11,8 @@ import (
 // hostsPerRack is how many hosts of a cell stand in one rack.
 const hostsPerRack = 25
 
-// place is where a simulated host stands; what it is follows from it, so that
-// the bundled requests can name hosts.
+// place is the position of a simulated host. The host's properties follow from it, so that the bundled
+// requests can name hosts.
 type place struct {
 	cell string
 	rack int // from 1
@@ -26,8 +26,8 @@ func placeOf(cell string, index int) place {
 // name is the service host.
 func (p place) name() string { return fmt.Sprintf("%s-r%02d-h%03d", p.cell, p.rack, p.slot) }
 
-// dice gives the random choices of one host: they depend on the seed and the
-// place, not on how many hosts there are.
+// dice makes the random choices of one host. They depend on the seed and the place, not on the number
+// of hosts.
 func (p place) dice(seed uint64) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(p.name())) // fnv's Write never fails

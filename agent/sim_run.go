@@ -10,28 +10,25 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// simPace is how long changes of a simulated host's claims are gathered for one report.
-// simStart is how long an instance takes to start after its claim is confirmed: one that is
-// released within that time never runs, as in a load test.
+// simPace is how long changes of a simulated host's claims are gathered into one report. simStart is
+// how long an instance takes to start after its claim is confirmed. A claim that is released within
+// that time never runs, as in a load test.
 const (
 	simPace  = time.Second
 	simStart = 30 * time.Second
 )
 
-// computes run what is confirmed on simulated hosts, as their computes would: the
-// instance of a confirmed claim is reported from simStart on, and no more when the claim is
-// not on the host any more: then it makes room at once, before the report. Of claims with
-// NUMA cells or devices nothing is run: the host would have to report what their instances
-// take of them.
+// computes run the confirmed claims of simulated hosts, as nova-compute would. A host reports the
+// instance of a confirmed claim from simStart on, and until the claim leaves the host. The instance
+// then makes room at once, before the next report. Claims with NUMA cells or devices do not run: the
+// host would have to report which of them the instances take.
 type computes struct {
 	hosts []*Host
-	// ran has, by host, the instances of the claims that were run, by claim_id. Only Run
-	// uses it.
+	// ran has, by host, the instances of the claims that ran, by claim_id. Only run uses it.
 	ran []map[string]string
 
 	mu sync.Mutex
-	// due are the hosts whose claims are to be read, and when; wake has an element when one
-	// was added.
+	// due are the hosts whose claims must be read, and when; wake has an element if one was added.
 	due  map[int]time.Time
 	wake chan struct{}
 }
@@ -44,7 +41,7 @@ func newComputes(hosts []*Host) *computes {
 	return c
 }
 
-// notifyClaims notes that there is news of claims on a host. It never waits.
+// notifyClaims records that a host's claims changed. It never blocks.
 func (c *computes) notifyClaims(host int) {
 	c.scheduleRead(host, time.Now().Add(simPace))
 	select {
@@ -53,7 +50,7 @@ func (c *computes) notifyClaims(host int) {
 	}
 }
 
-// scheduleRead has a host's claims read at a time or before.
+// scheduleRead makes a host due at a time, or earlier if it already is.
 func (c *computes) scheduleRead(host int, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +59,7 @@ func (c *computes) scheduleRead(host int, at time.Time) {
 	}
 }
 
-// dueHosts gives the hosts that are due, and when the next one is; zero for none.
+// dueHosts returns the hosts that are due, and when the next one is; zero for none.
 func (c *computes) dueHosts(now time.Time) (hosts []int, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,9 +105,9 @@ func (c *computes) run(ctx context.Context) error {
 	}
 }
 
-// follow brings a host's instances in line with its claims. The instances that it has
-// from the start go only when a claim that it ran replaced them. It gives when the next
-// claim's instance has started; zero for none.
+// follow brings a host's instances in line with its claims. Instances that the host has from the start
+// are removed only if a claim that it ran replaced them. follow returns when the next claim's instance
+// will have started; zero for none.
 func (c *computes) follow(host int) (next time.Time) {
 	h := c.hosts[host]
 	wanted, next := h.claims.confirmed(simStart)

@@ -2,13 +2,13 @@ package agent
 
 import "hash/fnv"
 
-// streams are the replicas that a host has an open stream to. The zero value is ready.
+// streams are the replicas to which a host has an open stream. The zero value is ready.
 type streams struct {
-	// open has for each replica whether it has accepted a state on the stream.
+	// open says for each replica whether it has accepted a state on its stream.
 	open map[string]bool
 }
 
-// streamOpened, streamAccepted and streamClosed note how a replica's stream is.
+// streamOpened, streamAccepted and streamClosed record the state of a replica's stream.
 func (h *Host) streamOpened(replica string) { h.setStream(replica, false) }
 
 func (h *Host) streamAccepted(replica string) { h.setStream(replica, true) }
@@ -28,9 +28,9 @@ func (h *Host) streamClosed(replica string) {
 	delete(h.streams.open, replica)
 }
 
-// writes reports whether a replica is the one that is asked to write the host's
-// states: the rendezvous choice, by the host's uuid, among those that have accepted
-// one, or among all that are connected while none has.
+// writes reports whether a replica is the one asked to write the host's states. It is chosen by
+// rendezvous hashing of the host's uuid, among the replicas that have accepted a state, or among all
+// connected ones while none has.
 func (h *Host) writes(replica string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,13 +47,13 @@ func (h *Host) writes(replica string) bool {
 	return best == "" || best == replica
 }
 
-// weight is a host's for a replica, in rendezvous hashing: equal for every agent incarnation.
+// weight is a host's weight for a replica in rendezvous hashing, the same for every agent incarnation.
 func weight(host, replica string) uint64 {
 	f := fnv.New64a()
 	_, _ = f.Write([]byte(host)) // cannot fail
 	_, _ = f.Write([]byte{0})
 	_, _ = f.Write([]byte(replica))
-	// The last bytes of FNV hardly reach the upper bits: finished as splitmix64 is.
+	// The last bytes of FNV hardly affect the upper bits, so this mixes them like splitmix64.
 	x := f.Sum64()
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

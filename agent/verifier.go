@@ -5,7 +5,7 @@ import (
 	"cellgate/schedule"
 )
 
-// readHardware reads a host's NUMA cells and devices, as it reports them.
+// readHardware parses the NUMA cells and devices that a host reports.
 func readHardware(state *agentv1.FullState) (*schedule.Hardware, error) {
 	var cpu, ram float64
 	if providers := state.GetProviders(); len(providers) > 0 {
@@ -21,8 +21,8 @@ func readHardware(state *agentv1.FullState) (*schedule.Hardware, error) {
 	return schedule.ReadHardware(state.GetFacts().GetNumaTopology(), state.GetFacts().GetPciStats(), cpu, ram)
 }
 
-// judgeGuest says why an instance does not find its NUMA cells and devices in what is free
-// besides what others hold; ok when it does.
+// judgeGuest says why an instance does not find its NUMA cells and devices in the free hardware after
+// those that held takes; it returns ok if it does.
 func judgeGuest(free schedule.Hardware, guest *schedule.GuestCheck, held []*schedule.GuestCheck) (agentv1.Verdict_Reason, string) {
 	for _, other := range held {
 		if a, _ := free.Assign(&schedule.GuestCheck{Nova: other.Nova}); a != nil {

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// cpuInfo is what /proc/cpuinfo says of the processors. What is not there is empty.
+// cpuInfo is the content of /proc/cpuinfo. Fields that it lacks are empty.
 type cpuInfo struct {
 	vendor, model string
-	// flags are those that every processor has, in order.
+	// flags are those that every processor has, sorted.
 	flags []string
 	// physBits is the width of physical addresses; 0 when unknown.
 	physBits int
 }
 
-// parseCPUInfo reads /proc/cpuinfo of any architecture: blocks of "key : value". It
-// does not fail: a kernel may leave out any of the keys.
+// parseCPUInfo parses /proc/cpuinfo of any architecture: blocks of "key : value". It never fails,
+// because a kernel may leave out any key.
 func parseCPUInfo(text string) cpuInfo {
 	var c cpuInfo
 	first := true
@@ -52,7 +52,7 @@ func parseCPUInfo(text string) cpuInfo {
 	return c
 }
 
-// both gives what two ordered lists share.
+// both returns the common elements of two sorted lists.
 func both(a, b []string) []string {
 	if slices.Equal(a, b) {
 		return a
@@ -63,15 +63,15 @@ func both(a, b []string) []string {
 	})
 }
 
-// vendors are libvirt's names of makers, by what the kernel calls them: a text on
-// x86, the implementer's number on ARM.
+// vendors maps the kernel's names of CPU vendors to libvirt's: on x86 the kernel has a text, on ARM the
+// implementer's number.
 var vendors = map[string]string{
 	"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "HygonGenuine": "Hygon", "CentaurHauls": "VIA",
 	"0x41": "ARM", "0x42": "Broadcom", "0x43": "Cavium", "0x46": "FUJITSU", "0x48": "HiSilicon",
 	"0x4e": "NVIDIA", "0x50": "APM", "0x51": "Qualcomm", "0x53": "Samsung", "0x56": "Marvell", "0xc0": "Ampere",
 }
 
-// vendorName is libvirt's name of the maker, or the kernel's when libvirt has none.
+// vendorName is libvirt's name of the vendor, or the kernel's if libvirt has none.
 func (c *cpuInfo) vendorName() string {
 	if name, ok := vendors[c.vendor]; ok {
 		return name

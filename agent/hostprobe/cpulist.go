@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// maxCPU is the highest number of a CPU; cells read none above it.
+// maxCPU is the highest CPU number that cells accept.
 const maxCPU = 1 << 14
 
 // cpuSet is a set of CPUs in ascending order.
 type cpuSet []int
 
-// parseCPUList reads the kernel's form of a set, "0-3,8\n"; empty is no CPU.
+// parseCPUList parses the kernel's form of a set, "0-3,8\n"; "" is the empty set.
 func parseCPUList(text string) (cpuSet, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -35,8 +35,8 @@ func parseCPUList(text string) (cpuSet, error) {
 	return all.sorted(), nil
 }
 
-// parseCPUSpec reads Nova's form of a set, "0-3,^2,8" (nova/virt/hardware.py,
-// parse_cpu_spec): white space and empty parts are left out, ^ takes away.
+// parseCPUSpec parses Nova's form of a set, "0-3,^2,8" (nova/virt/hardware.py, parse_cpu_spec): it
+// ignores white space and empty parts, and ^ excludes CPUs.
 func parseCPUSpec(spec string) (cpuSet, error) {
 	in, out := map[int]bool{}, map[int]bool{}
 	for part := range strings.SplitSeq(spec, ",") {
@@ -94,7 +94,7 @@ func (s cpuSet) has(cpu int) bool {
 	return found
 }
 
-// and gives the CPUs that are in both.
+// and returns the CPUs in both sets.
 func (s cpuSet) and(other cpuSet) cpuSet {
 	var both cpuSet
 	for _, cpu := range s {
@@ -116,12 +116,12 @@ func (s cpuSet) without(other cpuSet) cpuSet {
 	return rest
 }
 
-// or gives the CPUs that are in one of the two.
+// or returns the CPUs in either set.
 func (s cpuSet) or(other cpuSet) cpuSet {
 	return append(slices.Clone(s), other...).sorted()
 }
 
-// String writes the kernel's form.
+// String formats the set as the kernel does.
 func (s cpuSet) String() string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -141,7 +141,7 @@ func (s cpuSet) String() string {
 	return b.String()
 }
 
-// list is the set as JSON has it: never null.
+// list is the set for JSON: never null.
 func (s cpuSet) list() []int {
 	if s == nil {
 		return []int{}

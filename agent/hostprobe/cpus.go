@@ -8,17 +8,17 @@ import (
 	"strconv"
 )
 
-// cpu is one online CPU. Numbers of the topology that the kernel does not tell are 0.
+// cpu is one online CPU. Topology numbers that the kernel does not report are 0.
 type cpu struct {
 	id     int
 	socket int64
-	// siblings are the online threads of its core, itself among them.
+	// siblings are the online threads of the CPU's core, including itself.
 	siblings cpuSet
 }
 
 const cpuFolder = "sys/devices/system/cpu"
 
-// readCPUs reads which CPUs are online and how they belong together.
+// readCPUs reads which CPUs are online, and their topology.
 func (r *Reader) readCPUs(m *Machine) error {
 	online, err := r.cpuList(cpuFolder + "/online")
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *Reader) readCPUs(m *Machine) error {
 	return nil
 }
 
-// parseSocket reads a socket's number; -1 is one that the kernel does not know.
+// parseSocket parses a socket's number; -1 means that the kernel does not know it.
 func parseSocket(text string) (int64, error) {
 	if text == "-1" {
 		return 0, nil
@@ -72,9 +72,8 @@ func (m *Machine) threads() bool {
 	return slices.ContainsFunc(m.cpus, func(c cpu) bool { return len(c.siblings) > 1 })
 }
 
-// topology is libvirt's count of sockets in a NUMA node, cores in a socket and threads
-// in a core. A machine that is not so regular counts as one socket of as many cores
-// as it has CPUs.
+// topology counts, as libvirt does, the sockets of a NUMA node, the cores of a socket and the threads
+// of a core. An irregular machine counts as one socket with as many cores as it has CPUs.
 func (m *Machine) topology() (sockets, cores, threads int) {
 	type place struct{ node, socket int64 }
 	perSocket := map[place]int{}

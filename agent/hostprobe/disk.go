@@ -10,28 +10,29 @@ import (
 
 const diskGB = "DISK_GB"
 
-// DiskUse is what a file system has available, and what the directories take that are named as instances,
-// by uuid; all in bytes.
+// DiskUse is the available space of a file system, and the space used by the directories that are named
+// like instances, by uuid; all in bytes.
 type DiskUse struct {
 	Available   int64
 	Directories map[string]int64
 }
 
-// Book is what is known of instances and claims on the host.
+// Book is what is known of the instances and claims on the host.
 type Book struct {
 	// Unknown: the instances on the host are unknown.
 	Unknown bool
-	// Claimed is the disk that claims take besides what instances have, in GB by instance.
+	// Claimed is the disk that claims take in addition to the instances, in GB by instance.
 	Claimed map[string]int64
 	// ClaimsKnown: the cell has sent its set of claims.
 	ClaimsKnown bool
 }
 
-// leftFor gives what of the disk instances can have: what is available, and what the directories take that
-// the shard counts as theirs. An instance's counts up to the disk that it has by its claims; beyond that, as
-// of a flavor without a root disk, it takes what nobody gave it. So does a directory of nobody's, left over
-// or of another host's instance on a shared file system. Those are given, in order. While the instances or
-// the claims are unknown, each directory counts as an instance's.
+// leftFor returns how much of the disk instances can have, in bytes: the available space, and the space
+// of directories that the shard counts as an instance's. A directory counts up to the disk of the
+// instance's claims. Anything beyond, as with a flavor without a root disk, is other use. So is a
+// directory of no known instance: a leftover, or another host's instance on a shared file system.
+// leftFor also returns those, sorted. While the instances or the claims are unknown, each directory
+// counts as an instance's in full.
 func (m *Machine) leftFor(instances []Instance, book Book) (left int64, nobodys []string) {
 	if m.diskUse == nil {
 		return 0, nil
@@ -59,21 +60,21 @@ func (m *Machine) leftFor(instances []Instance, book Book) (left int64, nobodys 
 	return left, nobodys
 }
 
-// reserveMeasured is what of a total, in GB, has to be reserved so that an inventory gives so much less as
-// other files take: (total - reserved) * ratio is total * ratio - other, or just below.
+// reserveMeasured returns how much of a total, in GB, must be reserved so that the inventory shrinks by
+// the use of other files: (total - reserved) * ratio is total * ratio - other, or just below.
 func reserveMeasured(total, other int64, ratio float64) int64 {
 	if other <= 0 || !(ratio > 0) {
 		return 0
 	}
 	n := min(total, int64(min(math.Ceil(float64(other)/ratio), float64(total))))
-	// Division rounds: the product is what claims are judged by.
+	// Division rounds, but claims are judged by the product.
 	for n < total && float64(float64(total-n)*ratio) > float64(float64(total)*ratio)-float64(other) {
 		n++
 	}
 	return n
 }
 
-// diskNotes warns of directories that may be counted otherwise than the operator means.
+// diskNotes warns of directories that may not be counted as the operator intends.
 func diskNotes(path string, book Book, nobodys []string) []string {
 	const most = 3
 	switch n := len(nobodys); {

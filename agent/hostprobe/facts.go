@@ -26,9 +26,9 @@ func (m *Machine) cpuInfoText() string {
 	return agent.JSONText(info)
 }
 
-// supportedText is the column supported_instances as libvirt gives it on most machines: what
-// the machine's own architecture runs, and the 32-bit one that it has in it, with KVM and
-// emulated, so that images that ask for hypervisor_type=qemu are placed on KVM, too.
+// supportedText is the column supported_instances as libvirt reports it on most machines: the machine's
+// own architecture and the 32-bit one that it includes, each with KVM and emulated. So images that ask
+// for hypervisor_type=qemu are placed on KVM, too.
 func (s *Settings) supportedText(m *Machine) string {
 	if s.SupportedInstances != "" {
 		return s.SupportedInstances
@@ -50,8 +50,8 @@ func (s *Settings) supportedText(m *Machine) string {
 	return agent.JSONText(all)
 }
 
-// cpusOf are the CPUs for VCPU and those for PCPU, and those of the latter that the
-// NUMA topology names: without a set of either kind instances may be pinned to all
+// cpusOf returns the CPUs for VCPU, those for PCPU, and the CPUs that the NUMA topology offers for
+// pinning. If neither set is configured, instances may be pinned to all CPUs
 // (nova/virt/libvirt/driver.py, _get_host_numa_topology).
 func (s *settled) cpusOf(m *Machine) (shared, dedicated, pinnable cpuSet) {
 	shared, dedicated = s.shared, s.dedicated
@@ -71,7 +71,7 @@ func (s *settled) numaText(m *Machine, u *usage) string {
 		own := n.cpus.and(shared.or(pinnable))
 		siblings := [][]int{}
 		for _, c := range m.cpus {
-			// Each core once, by its first CPU of the node that is for instances.
+			// Lists each core once, at the first of its CPUs on this node that are for instances.
 			if core := c.siblings.and(own); len(core) > 0 && core[0] == c.id {
 				siblings = append(siblings, core.list())
 			}
@@ -82,7 +82,7 @@ func (s *settled) numaText(m *Machine, u *usage) string {
 				"size_kb": p.sizeKB, "total": p.total, "used": used.pages[p.sizeKB], "reserved": s.pages[pageKey{n.id, p.sizeKB}],
 			})
 		}
-		var socket any // null when the node's CPUs are of several
+		var socket any // null if the node's CPUs are in several sockets
 		if id, one := m.socketOf(n); one {
 			socket = id
 		}
@@ -96,7 +96,7 @@ func (s *settled) numaText(m *Machine, u *usage) string {
 	return agent.JSONText(agent.NovaObject("NUMATopology", "1.2", map[string]any{"cells": cells}))
 }
 
-// facts of the machine, with what instances have of it.
+// facts of the machine, including what instances take.
 func (s *Settings) facts(m *Machine, with *settled, u *usage, pools []pool) *agentv1.Facts {
 	f := &agentv1.Facts{
 		CpuInfo: m.cpuInfoText(), SupportedInstances: s.supportedText(m), NumaTopology: with.numaText(m, u),

@@ -18,37 +18,37 @@ import (
 	"cellgate/internal/rpc"
 )
 
-// IdentityConfig says where a host's identity is kept, and whose it must be.
+// IdentityConfig says where a host's identity is stored, and which host it must belong to.
 type IdentityConfig struct {
-	// Dir is the agent's directory. It gets the files compute_id, with the uuid;
-	// host.json, which says whose it is; and lock.
+	// Dir is the agent's directory. It contains the files compute_id, with the uuid; host.json, which
+	// names the owner; and lock.
 	Dir string
-	// UUIDFile, when set, has the uuid instead of compute_id, and is only read.
+	// UUIDFile, if set, has the uuid instead of compute_id, and is only read.
 	UUIDFile string
 	// ServiceHost is the host's name.
 	ServiceHost string
-	// Machine is the machine's id, as MachineID gives it; empty is not compared.
+	// Machine is the machine's id from MachineID; "" is not compared.
 	Machine string
 }
 
-// Identity is the uuid of the host, for as long as the process holds it.
+// Identity is the uuid of the host. The process holds its lock until Close.
 type Identity struct {
 	UUID string
-	// New: it was made just now.
+	// New: the uuid was just generated.
 	New  bool
 	lock *os.File
 }
 
-// owner is host.json.
+// owner is the content of host.json.
 type owner struct {
 	UUID        string `json:"uuid"`
 	ServiceHost string `json:"service_host"`
 	Machine     string `json:"machine,omitempty"`
 }
 
-// OpenIdentity takes the directory for this process and gives the host's uuid, which
-// it makes when there is none. A directory of another host, or one that another agent
-// uses, is an error: two agents of one uuid would overwrite each other's reports.
+// OpenIdentity locks the directory for this process and returns the host's uuid, which it generates if
+// there is none. A directory that belongs to another host, or that another agent uses, is an error: two
+// agents of one uuid would overwrite each other's reports.
 func OpenIdentity(c IdentityConfig) (*Identity, error) {
 	if err := os.MkdirAll(c.Dir, 0o750); err != nil {
 		return nil, fmt.Errorf("agent.host.state_dir: %w; name a directory that the agent may write", err)
@@ -94,8 +94,7 @@ func openLocked(c IdentityConfig, lock *os.File) (*Identity, error) {
 	return id, nil
 }
 
-// LookUpIdentity gives the host's uuid, or a new one when there is none, and changes
-// nothing.
+// LookUpIdentity returns the host's uuid, or a new one if there is none, without changing anything.
 func LookUpIdentity(c IdentityConfig) (*Identity, error) {
 	was, err := readOwner(filepath.Join(c.Dir, "host.json"))
 	if err != nil {
@@ -122,7 +121,7 @@ func LookUpIdentity(c IdentityConfig) (*Identity, error) {
 	return id, was.mustBe(c, id.UUID, file)
 }
 
-// readOwner reads host.json; nil when there is none.
+// readOwner reads host.json; nil if there is none.
 func readOwner(file string) (*owner, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +140,8 @@ func readOwner(file string) (*owner, error) {
 	return &o, nil
 }
 
-// mustBe demands that the directory is of this host; nil is of nobody yet.
+// mustBe checks that the directory belongs to this host; a nil owner means that it belongs to no host
+// yet.
 func (o *owner) mustBe(c IdentityConfig, uuid, file string) error {
 	const advice = "%s: %s is of host %s%s, not of %s: a copied directory would make two hosts one. Remove %s's files to make this a new host; remove host.json alone if it is the same one, under another name or installed again"
 	switch {
@@ -156,11 +156,10 @@ func (o *owner) mustBe(c IdentityConfig, uuid, file string) error {
 	return nil
 }
 
-// Close lets go of the directory.
+// Close unlocks the directory.
 func (i *Identity) Close() error { return i.lock.Close() }
 
-// MachineID is made of /etc/machine-id, which is not to be shown itself; empty when
-// there is none.
+// MachineID is a hash of /etc/machine-id, which must not be shown itself; "" if there is none.
 func MachineID(files fs.FS) string {
 	text, err := fs.ReadFile(files, "etc/machine-id")
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
@@ -170,7 +169,7 @@ func MachineID(files fs.FS) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// writeFile makes a file that is whole after a crash, or not there.
+// writeFile creates a file that is either complete or missing after a crash.
 func writeFile(name string, text []byte) error {
 	dir := filepath.Dir(name)
 	f, err := os.CreateTemp(dir, ".new-*")

@@ -15,52 +15,52 @@ import (
 	"cellgate/internal/rpc"
 )
 
-// Instances tells which instances exist on the host.
+// Instances lists the instances that exist on the host.
 type Instances interface {
-	// List gives the instances that there are now, each once, with uuids in lower case.
+	// List returns the present instances, each once, with uuids in lower case.
 	List() ([]Instance, error)
 }
 
-// Instance is one instance and what it has of the host.
+// Instance is one instance and the resources of the host that it has.
 type Instance struct {
 	UUID      string `json:"instance_uuid"`
 	ProjectID string `json:"project_id"`
 	UserID    string `json:"user_id"`
 	// Resources are amounts by class, of the host's root provider.
 	Resources map[string]int32 `json:"resources"`
-	// NUMA is empty for an instance without a topology of its own.
+	// NUMA is empty for an instance without a NUMA topology.
 	NUMA []InstanceNode `json:"numa"`
-	// PCIDevices are the addresses of the devices it has.
+	// PCIDevices are the addresses of the instance's devices.
 	PCIDevices []string `json:"pci_devices"`
 }
 
-// InstanceNode is what an instance has of one NUMA node.
+// InstanceNode is an instance's part of one NUMA node.
 type InstanceNode struct {
 	Node int `json:"node"`
-	// CPUs are its virtual CPUs there, dedicated ones too; PinnedCPUs the host's that
-	// are its own.
+	// CPUs is the number of its virtual CPUs there, including dedicated ones. PinnedCPUs are the host's
+	// CPUs that it has for itself.
 	CPUs       int   `json:"cpus"`
 	PinnedCPUs []int `json:"pinned_cpus"`
 	MemoryMB   int64 `json:"memory_mb"`
-	// PageSizeKB is that of its memory; 0 when it asked for none.
+	// PageSizeKB is the size of its memory pages; 0 if it asked for none.
 	PageSizeKB int64 `json:"page_size_kb"`
 }
 
-// Directory is a directory with a file UUID.json for each instance, whose object has
-// the fields of Instance; letters of a uuid may be of either case. Files whose names begin
-// with a dot are left alone: write one of those and rename it.
+// Directory is a directory with a file UUID.json for each instance, whose object has the fields of
+// Instance. Uuids may be in letters of either case. Files whose names begin with a dot are ignored:
+// writers should write such a file and rename it.
 type Directory struct {
 	FS   fs.FS
 	Path string
 }
 
-// maxInstances is how many a cell takes of a host; maxInstanceFile bounds a file.
+// maxInstances is how many instances a cell accepts of a host; maxInstanceFile bounds a file, in bytes.
 const (
 	maxInstances    = 10000
 	maxInstanceFile = 1 << 20
 )
 
-// List reads all files. Its error names each that is wrong.
+// List reads all files. Its error names each invalid file.
 func (d Directory) List() ([]Instance, error) {
 	entries, err := fs.ReadDir(d.FS, d.Path)
 	if err != nil {
@@ -75,7 +75,7 @@ func (d Directory) List() ([]Instance, error) {
 		}
 		i, err := d.read(e.Name())
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // went meanwhile
+			continue // the file was removed meanwhile
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("agent.host.instances_dir: /%s: %w", path.Join(d.Path, e.Name()), err))
@@ -117,7 +117,7 @@ func (d Directory) read(name string) (*Instance, error) {
 	return i, err
 }
 
-// parseInstance reads one instance and checks it by itself. Its uuid becomes lower case.
+// parseInstance parses one instance and checks it on its own. The uuid becomes lower case.
 func parseInstance(text []byte) (*Instance, error) {
 	var i Instance
 	d := json.NewDecoder(bytes.NewReader(text))

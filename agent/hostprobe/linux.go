@@ -12,7 +12,7 @@ import (
 	"cellgate/schedule"
 )
 
-// diskSize is the size of a file system as df tells it.
+// diskSize is the size of a file system as df shows it, in bytes.
 func diskSize(path string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(path, &s); err != nil {
@@ -28,10 +28,10 @@ func diskSize(path string) (int64, error) {
 	return int64(s.Blocks) * unit, nil
 }
 
-// diskUse is what df tells as available, and the blocks of all files in the directories of dir whose names
-// are uuids: nova/virt/libvirt/driver.py makes disk_available_least of the same, less how large the disks of
-// instances may grow. A directory in which there are other things, and nothing of Nova's, is
-// errNotInstancesPath.
+// diskUse returns the available space as df shows it, and the disk blocks of all files in the
+// directories of dir whose names are uuids. Nova computes disk_available_least from the same, minus how
+// much the disks of instances may still grow (nova/virt/libvirt/driver.py). If dir has other content
+// and nothing of Nova's, the error is errNotInstancesPath.
 func diskUse(dir string) (use DiskUse, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -67,11 +67,12 @@ func diskUse(dir string) (use DiskUse, err error) {
 	return use, nil
 }
 
-// novasOwn is what nova-compute makes in its instances_path beside directories of instances; none of it
-// before the first image comes.
+// novasOwn are the names that nova-compute creates in its instances_path beside instances' directories.
+// None of them exists before the first image arrives.
 var novasOwn = []string{"_base", "locks", "compute_nodes", "snapshots"}
 
-// blocksBelow is how many bytes the files of a directory have on disk. One that goes meanwhile has none.
+// blocksBelow is how many bytes on disk the files of a directory take. A file that is removed meanwhile
+// takes none.
 func blocksBelow(dir string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -95,8 +96,7 @@ func blocksBelow(dir string) (total int64, err error) {
 	return total, err
 }
 
-// lockFile takes the lock of an open file, which ends with the process; false when
-// another has it.
+// lockFile locks an open file for as long as the process runs; false if another process holds the lock.
 func lockFile(f *os.File) (bool, error) {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == syscall.EWOULDBLOCK {

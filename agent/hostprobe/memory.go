@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// parseMemTotal reads the line MemTotal, in KiB, of /proc/meminfo or of a NUMA node's
-// meminfo, whose lines begin with "Node N".
+// parseMemTotal parses the line MemTotal, in KiB, of /proc/meminfo or of a NUMA node's meminfo, whose
+// lines begin with "Node N".
 func parseMemTotal(text string) (int64, error) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
@@ -25,10 +25,10 @@ func parseMemTotal(text string) (int64, error) {
 	return 0, fmt.Errorf("there is no MemTotal")
 }
 
-// maxAmount bounds what is read, so that sums and products stay in range.
+// maxAmount bounds the numbers that are read, so that sums and products do not overflow.
 const maxAmount = 1 << 40
 
-// parseAmount reads a decimal number from 0.
+// parseAmount parses a decimal number from 0 to maxAmount.
 func parseAmount(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 0 || n > maxAmount {
@@ -43,7 +43,7 @@ type pages struct {
 	total  int64
 }
 
-// parsePageSize reads the name of a directory of hugepages, "hugepages-2048kB".
+// parsePageSize parses the name of a hugepages directory, "hugepages-2048kB".
 func parsePageSize(name string) (kb int64, ok bool) {
 	text, ok := strings.CutPrefix(name, "hugepages-")
 	if !ok {

@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// node is a NUMA node: its online CPUs and its memory, and the pages it is cut into,
-// the smallest first.
+// node is a NUMA node: its online CPUs, its memory, and its page pools, the smallest pages first.
 type node struct {
 	id       int
 	cpus     cpuSet
@@ -18,12 +17,12 @@ type node struct {
 
 const (
 	nodeFolder = "sys/devices/system/node"
-	// maxNodes is how many a cell reads.
+	// maxNodes is how many nodes a cell accepts.
 	maxNodes = 64
 )
 
-// readNodes reads the NUMA nodes that are online. A kernel without NUMA has none; the
-// machine is then one node, as libvirt has it.
+// readNodes reads the online NUMA nodes. If the kernel has no NUMA support, the machine is one node, as
+// in libvirt.
 func (r *Reader) readNodes(m *Machine) error {
 	if !r.has(nodeFolder + "/online") {
 		n := node{cpus: m.online, memoryKB: m.memoryKB}
@@ -59,8 +58,7 @@ func (r *Reader) readNodes(m *Machine) error {
 	return nil
 }
 
-// readPages reads the pool of hugepages of each size. What they leave of the memory
-// is of small pages.
+// readPages reads the pool of hugepages of each size. The rest of the memory is small pages.
 func (r *Reader) readPages(n *node, folder string) error {
 	names, err := r.list(folder)
 	if err != nil {
@@ -87,8 +85,7 @@ func (r *Reader) readPages(n *node, folder string) error {
 	return nil
 }
 
-// socketOf is the socket of all CPUs of a node; false when they are of several, or
-// there are none.
+// socketOf is the socket of all CPUs of a node; false if they are in several, or if the node has none.
 func (m *Machine) socketOf(n *node) (socket int64, one bool) {
 	for _, c := range m.cpus {
 		switch {

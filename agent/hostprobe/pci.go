@@ -11,17 +11,17 @@ import (
 	"cellgate/internal/config"
 )
 
-// device is a PCI device. Texts are as Nova has them: hexadecimal in lower case.
+// device is a PCI device. Numbers are texts as in Nova: hexadecimal in lower case.
 type device struct {
 	address         string
 	vendor, product string
-	// node is the NUMA node; nil when the kernel does not know it.
+	// node is the NUMA node; nil if the kernel does not know it.
 	node *int64
 	kind string
-	// parent is the address of a virtual function's physical one.
+	// parent is the address of a virtual function's physical function.
 	parent string
-	// parentInterface is the network interface of parent, of a virtual function that
-	// has an interface too.
+	// parentInterface is the network interface of parent, if a virtual function has an interface
+	// itself.
 	parentInterface string
 }
 
@@ -37,8 +37,8 @@ const pciFolder = "sys/bus/pci/devices"
 
 var pciAddress = regexp.MustCompile(`^([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])$`)
 
-// readDevices reads all PCI devices, in the order of their addresses. One that is
-// taken out meanwhile is left out.
+// readDevices reads all PCI devices in the order of their addresses. It skips a device that is removed
+// meanwhile.
 func (r *Reader) readDevices(m *Machine) error {
 	names, err := r.list(pciFolder)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *Reader) readDevice(address string) (d device, err error) {
 	return d, nil
 }
 
-// readFunction reads what only a virtual function has.
+// readFunction reads the attributes that only a virtual function has.
 func (r *Reader) readFunction(d *device) error {
 	folder := pciFolder + "/" + d.address
 	names, err := r.list(folder)
@@ -115,7 +115,8 @@ func (r *Reader) readFunction(d *device) error {
 	if err != nil {
 		return err
 	}
-	// A switch's representors stand there too: with several it is not known which.
+	// A switch's representors are listed there, too: among several it is unknown which one is the
+	// parent's.
 	if len(of) == 1 {
 		d.parentInterface = of[0]
 	}
@@ -124,7 +125,7 @@ func (r *Reader) readFunction(d *device) error {
 
 var vdpaName = regexp.MustCompile(`^vdpa[0-9]+$`)
 
-// readInterfaces reads the addresses of the interfaces that devices are named by.
+// readInterfaces reads the PCI addresses of the network interfaces that device specs name.
 func (r *Reader) readInterfaces(m *Machine, specs []config.PCIDevice) error {
 	m.interfaces = map[string]string{}
 	for _, s := range specs {
@@ -142,7 +143,7 @@ func (r *Reader) readInterfaces(m *Machine, specs []config.PCIDevice) error {
 	return nil
 }
 
-// parsePCIID reads "0x8086".
+// parsePCIID parses "0x8086".
 func parsePCIID(text string) (id string, ok bool) {
 	id, ok = strings.CutPrefix(text, "0x")
 	if !ok || len(id) != 4 || strings.Trim(id, "0123456789abcdef") != "" {
@@ -151,7 +152,7 @@ func parsePCIID(text string) (id string, ok bool) {
 	return id, true
 }
 
-// parseNode reads the number of a NUMA node; -1 is one that is not known.
+// parseNode parses the number of a NUMA node; -1 means unknown.
 func parseNode(text string) (int64, error) {
 	if text == "-1" {
 		return -1, nil

@@ -8,18 +8,17 @@ import (
 	"cellgate/agent"
 )
 
-// pool is devices that are alike in everything that can be asked for.
+// pool is a set of devices that are equal in everything that a request can ask for.
 type pool struct {
 	vendor, product string
 	node            *int64
-	// tags have the kind of the devices too, as Nova's column has it.
+	// tags include the kind of the devices, as in Nova's column.
 	tags  map[string]string
 	count int
 }
 
-// pools groups the devices that are configured and free: those that no instance has,
-// nor one of their functions, nor the whole of them. unmatched are the specs that
-// name no device.
+// pools groups the configured devices that are free: no instance has the device, one of its functions,
+// or its physical function. unmatched are the indexes of the specs that match no device.
 func (m *Machine) pools(specs []spec, taken map[string]bool) (all []pool, unmatched []int) {
 	busy := map[string]bool{}
 	for _, d := range m.devices {
@@ -71,7 +70,7 @@ func tagsOf(d *device, s *spec) map[string]string {
 	return tags
 }
 
-// key is the same for equal pools.
+// key is equal for equal pools.
 func (p *pool) key() string {
 	node := "none"
 	if p.node != nil {
@@ -80,7 +79,7 @@ func (p *pool) key() string {
 	return fmt.Sprintf("%s %s %s %q", p.vendor, p.product, node, p.tagList())
 }
 
-// tagList is the tags as name=value, in order.
+// tagList is the tags as name=value, sorted.
 func (p *pool) tagList() []string {
 	var all []string
 	for _, tag := range slices.Sorted(maps.Keys(p.tags)) {

@@ -10,10 +10,10 @@ import (
 	"cellgate/internal/fault"
 )
 
-// spec is a config.PCIDevice, read: one of Nova's [pci] device_spec (nova/pci/devspec.py).
+// spec is a parsed config.PCIDevice: one of Nova's [pci] device_spec (nova/pci/devspec.py).
 type spec struct {
 	vendor, product string
-	// address has domain, bus, slot and function; anything is *.
+	// address has domain, bus, slot and function; anything matches all.
 	address [4]string
 	devName string
 	tags    map[string]string
@@ -21,10 +21,10 @@ type spec struct {
 
 const anything = "*"
 
-// reservedTags are what a pool has already, and what only Nova can know.
+// reservedTags are keys that a pool has already, and keys that only Nova can know.
 var reservedTags = []string{"vendor_id", "product_id", "address", "devname", "numa_node", "count", "dev_type", "parent_ifname", "remote_managed"}
 
-// parseSpec reads a spec; path names it in problems.
+// parseSpec parses a spec; path names it in problems.
 func parseSpec(s *config.PCIDevice, path string) (out spec, problems []fault.Field) {
 	bad := func(field, format string, args ...any) {
 		problems = append(problems, fault.Field{Path: path + "." + field, Problem: fmt.Sprintf(format, args...)})
@@ -59,8 +59,8 @@ func parseSpec(s *config.PCIDevice, path string) (out spec, problems []fault.Fie
 	return out, problems
 }
 
-// parseHex reads up to digits hexadecimal digits, with 0x or without; empty is
-// anything. It fills up with zeros, as sysfs has them.
+// parseHex parses up to digits hexadecimal digits, with or without 0x; "" is anything. It pads with
+// zeros, as sysfs does.
 func parseHex(text string, digits int) (string, bool) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" || text == anything {
@@ -73,7 +73,7 @@ func parseHex(text string, digits int) (string, bool) {
 	return fmt.Sprintf("%0*x", digits, n), true
 }
 
-// parseAddress reads an address with *; parts that are left out are anything.
+// parseAddress parses an address with *; omitted parts are anything.
 func parseAddress(text string) (out [4]string, ok bool) {
 	front, function, _ := strings.Cut(text, ".")
 	parts := strings.Split(front, ":")
@@ -92,7 +92,7 @@ func parseAddress(text string) (out [4]string, ok bool) {
 	return out, true
 }
 
-// matches reports whether the spec names a device of m.
+// matches reports whether the spec matches a device of m.
 func (s *spec) matches(m *Machine, d *device) bool {
 	if s.vendor != anything && s.vendor != d.vendor || s.product != anything && s.product != d.product {
 		return false
@@ -104,7 +104,7 @@ func (s *spec) matches(m *Machine, d *device) bool {
 	if s.names(d.address) {
 		return true
 	}
-	// The address of one physical function names its virtual ones too.
+	// The address of a physical function matches its virtual functions, too.
 	return d.parent != "" && !slices.Contains(s.address[:], anything) && s.names(d.parent)
 }
 

@@ -19,16 +19,16 @@ import (
 	"cellgate/schedule"
 )
 
-// Config is what a probe reads and how often.
+// Config says what a probe reads, and how often.
 type Config struct {
 	Settings Settings
-	// Instances may be nil: which there are is not known.
+	// Instances may be nil: then the instances are unknown.
 	Instances Instances
 	// Every is how often the machine is read.
 	Every time.Duration
 }
 
-// Deps is what a probe works with.
+// Deps are the dependencies of a probe.
 type Deps struct {
 	// Read reads the machine.
 	Read func(*Settings) (*Machine, error)
@@ -37,8 +37,8 @@ type Deps struct {
 	Telemetry *telemetry.Agent
 }
 
-// Probe is the Source of the machine it runs on. A state that differs from the last
-// one becomes the next version; one that could not be read changes nothing.
+// Probe is the Source of the machine that it runs on. A state that differs from the last one becomes
+// the next version. If the machine cannot be read, the state does not change.
 type Probe struct {
 	uuid   string
 	cfg    Config
@@ -47,15 +47,14 @@ type Probe struct {
 	reload chan Config
 
 	last *Report
-	// failing is what the last read failed with, as logged.
+	// failing is the text of the last read's error, as logged; "" if it succeeded.
 	failing string
-	// readAt is when the machine was last read well, in nanoseconds of the clock that
-	// began with start.
+	// readAt is when the machine was last read successfully, in nanoseconds since start.
 	start  time.Time
 	readAt atomic.Int64
 }
 
-// New reads the machine for the first time.
+// New reads the machine for the first time, and makes a probe.
 func New(hostUUID string, cfg Config, deps Deps) (*Probe, error) {
 	if cfg.Every <= 0 {
 		return nil, errors.New("a probe needs a time between reads")
@@ -79,19 +78,19 @@ func New(hostUUID string, cfg Config, deps Deps) (*Probe, error) {
 // Hosts is the one host.
 func (p *Probe) Hosts() []*agent.Host { return []*agent.Host{p.host} }
 
-// Reload makes the probe read at once with another configuration. One that does not
-// fit the machine is logged, and the former one stays.
+// Reload makes the probe read at once with another configuration. If that does not fit the machine, the
+// probe logs the error and keeps the former one.
 func (p *Probe) Reload(cfg Config) {
 	for {
 		select {
 		case p.reload <- cfg:
 			return
-		case <-p.reload: // an older one that was not taken yet
+		case <-p.reload: // an older one that was not applied yet
 		}
 	}
 }
 
-// Run reads the machine again and again until ctx ends; it then returns nil.
+// Run reads the machine periodically until ctx ends; it then returns nil.
 func (p *Probe) Run(ctx context.Context) error {
 	tick := time.NewTicker(p.cfg.Every)
 	defer tick.Stop()
@@ -116,7 +115,7 @@ func (p *Probe) Run(ctx context.Context) error {
 	}
 }
 
-// applyReport puts what was read into the host, when it differs.
+// applyReport puts the new state into the host if it differs.
 func (p *Probe) applyReport(report *Report, err error) {
 	if err != nil {
 		p.deps.Telemetry.ReadFailed()
@@ -146,7 +145,7 @@ func (p *Probe) note(report *Report) {
 	}
 }
 
-// Read reads the machine and judges it.
+// Read reads the machine and builds its report.
 func (p *Probe) Read(cfg Config) (*Report, error) {
 	book := Book{}
 	if p.host != nil {
@@ -155,8 +154,8 @@ func (p *Probe) Read(cfg Config) (*Report, error) {
 	return readWith(p.uuid, cfg, p.deps.Read, book)
 }
 
-// Read reads a machine once and judges it, as if its cell had no claim on it but of the instances that there
-// are. What every cell would refuse is an error.
+// Read reads a machine once and builds its report, as if the cell had no claims on it beyond the
+// instances. A state that every cell would refuse is an error.
 func Read(hostUUID string, cfg Config, read func(*Settings) (*Machine, error)) (*Report, error) {
 	return readWith(hostUUID, cfg, read, Book{ClaimsKnown: true})
 }
@@ -189,7 +188,7 @@ func readWith(hostUUID string, cfg Config, read func(*Settings) (*Machine, error
 	return report, nil
 }
 
-// age is how long ago the machine was last read well.
+// age is how long ago the machine was last read successfully.
 func (p *Probe) age() time.Duration {
 	return time.Since(p.start) - time.Duration(p.readAt.Load())
 }

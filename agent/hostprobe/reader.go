@@ -15,29 +15,29 @@ import (
 type Reader struct {
 	// FS has /proc and /sys, without the leading slash.
 	FS fs.FS
-	// Arch is Nova's name of the architecture, for kernels without proc/sys/kernel/arch.
+	// Arch is Nova's name of the architecture. It is used if the kernel has no proc/sys/kernel/arch.
 	Arch string
 	// PageKB is the size of a memory page.
 	PageKB int64
-	// Disk gives the size, in bytes, of the file system that has a directory.
+	// Disk returns the size, in bytes, of the file system of a directory.
 	Disk func(path string) (int64, error)
-	// Use gives what the file system that has a directory has available, and what the directories in
-	// that one take that are named as instances.
+	// Use returns the available space of the file system of a directory, and the space used by the
+	// directories in it that are named like instances.
 	Use func(path string) (DiskUse, error)
 }
 
-// ThisMachine reads the machine that the process runs on.
+// ThisMachine returns a Reader of the machine that the process runs on.
 func ThisMachine() Reader {
 	return Reader{FS: os.DirFS("/"), Arch: archNames[runtime.GOARCH], PageKB: int64(os.Getpagesize()) >> 10, Disk: diskSize, Use: diskUse}
 }
 
-// archNames are Nova's names of Go's architectures.
+// archNames maps Go's names of architectures to Nova's.
 var archNames = map[string]string{
 	"amd64": "x86_64", "386": "i686", "arm64": "aarch64", "arm": "armv7l", "ppc64": "ppc64", "ppc64le": "ppc64le",
 	"s390x": "s390x", "riscv64": "riscv64", "loong64": "loongarch64",
 }
 
-// Machine is what was read of a machine at one time.
+// Machine is what a Reader read of a machine at one time.
 type Machine struct {
 	arch string
 	info cpuInfo
@@ -46,21 +46,21 @@ type Machine struct {
 	online   cpuSet
 	memoryKB int64
 	nodes    []node
-	// kvm: the kernel can run guests with hardware support.
+	// kvm: the kernel can run guests with hardware virtualization.
 	kvm     bool
 	devices []device
 	// interfaces are the PCI addresses of network interfaces, by name.
 	interfaces map[string]string
 	diskBytes  int64
-	// diskUse is nil when it was not read.
+	// diskUse is nil if it was not read.
 	diskUse *DiskUse
 }
 
-// errNotInstancesPath: what instances use would be taken for something else.
+// errNotInstancesPath: in such a directory, the use of instances would be taken for other use.
 var errNotInstancesPath = errors.New("it is not empty, and has no directory of an instance and nothing else that nova-compute makes")
 
-// Read reads those parts of the machine that the settings use. Its error names everything
-// that could not be read.
+// Read reads those parts of the machine that the settings use. Its error names every part that could
+// not be read.
 func (r *Reader) Read(s *Settings) (*Machine, error) {
 	m := &Machine{arch: r.Arch}
 	var errs []error
@@ -77,7 +77,7 @@ func (r *Reader) Read(s *Settings) (*Machine, error) {
 	m.info = parseCPUInfo(info)
 	try(r.readCPUs(m))
 	try(r.into(&m.memoryKB, "proc/meminfo", parseMemTotal))
-	if len(errs) == 0 { // what they say is needed
+	if len(errs) == 0 { // readNodes needs the CPUs and the memory
 		try(r.readNodes(m))
 	}
 	m.kvm = r.has("sys/class/misc/kvm") || r.has("dev/kvm")
@@ -104,7 +104,7 @@ func (r *Reader) Read(s *Settings) (*Machine, error) {
 	return m, errors.Join(errs...)
 }
 
-// text reads a file; white space around it is cut.
+// text reads a file and trims white space.
 func (r *Reader) text(name string) (string, error) {
 	b, err := fs.ReadFile(r.FS, name)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *Reader) text(name string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// has reports whether there is a file, of whatever kind.
+// has reports whether a file of any kind exists.
 func (r *Reader) has(name string) bool {
 	_, err := fs.Lstat(r.FS, name)
 	return err == nil
@@ -131,7 +131,7 @@ func (r *Reader) into(to *int64, name string, parse func(string) (int64, error))
 	return nil
 }
 
-// optional does as into; a missing file leaves the number unchanged.
+// optional is into for a file that may be missing: then the number stays unchanged.
 func (r *Reader) optional(to *int64, name string, parse func(string) (int64, error)) error {
 	err := r.into(to, name, parse)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +140,7 @@ func (r *Reader) optional(to *int64, name string, parse func(string) (int64, err
 	return err
 }
 
-// list gives the names in a directory; none when it is not there.
+// list returns the names in a directory; none if it does not exist.
 func (r *Reader) list(dir string) ([]string, error) {
 	entries, err := fs.ReadDir(r.FS, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +156,7 @@ func (r *Reader) list(dir string) ([]string, error) {
 	return names, nil
 }
 
-// link gives the last part of where a link leads; empty when there is none.
+// link returns the last element of a symbolic link's target; "" if the link does not exist.
 func (r *Reader) link(name string) (string, error) {
 	to, err := fs.ReadLink(r.FS, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +168,7 @@ func (r *Reader) link(name string) (string, error) {
 	return path.Base(to), nil
 }
 
-// withWholePath gives an error of a file with its whole path.
+// withWholePath completes the path in a file's error.
 func withWholePath(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return &fs.PathError{Op: cmp.Or(p.Op, "read"), Path: "/" + strings.TrimPrefix(p.Path, "/"), Err: p.Err}

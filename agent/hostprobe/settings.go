@@ -14,18 +14,18 @@ import (
 	"cellgate/schedule"
 )
 
-// Settings is what the operator says of the host, and the name of its cell. The names of the host, and its
-// address, are not empty.
+// Settings are the operator's settings of the host, and the name of its cell. The names and the address
+// of the host must not be empty.
 type Settings struct {
 	config.Host
 	Cell string
 }
 
-// settled is Settings, read.
+// settled is the parsed form of Settings.
 type settled struct {
 	shared, dedicated cpuSet
 	specs             []spec
-	// pages are the reserved ones by node and size.
+	// pages are the reserved pages by node and size.
 	pages   map[pageKey]int64
 	version int32
 }
@@ -35,8 +35,8 @@ type pageKey struct {
 	sizeKB int64
 }
 
-// Problems says what is wrong with the settings themselves, by the names they have in
-// a file's section agent.host.
+// Problems returns what is wrong with the settings on their own, by the names in the file's section
+// agent.host.
 func (s *Settings) Problems() []fault.Field {
 	_, problems := s.settle()
 	return problems
@@ -114,7 +114,7 @@ func (s *Settings) settle() (out settled, problems []fault.Field) {
 	return out, problems
 }
 
-// parseSize reads a page size into KiB.
+// parseSize parses a page size into KiB.
 func parseSize(text string) (kb int64, ok bool) {
 	text = strings.ToUpper(strings.TrimSpace(text))
 	unit := int64(1)
@@ -128,7 +128,7 @@ func parseSize(text string) (kb int64, ok bool) {
 	return n * unit, err == nil && n > 0 && n <= 1<<22/unit
 }
 
-// parseVersion makes Nova's number of a version: 8.2.2 is 8002002, none is 0.
+// parseVersion converts a version to Nova's number: 8.2.2 is 8002002, "" is 0.
 func parseVersion(text string) (int32, error) {
 	if text == "" {
 		return 0, nil

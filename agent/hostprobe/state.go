@@ -13,20 +13,20 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// Report is what there is to say of a host at one time.
+// Report is the state of a host at one time, and its description.
 type Report struct {
 	// State has no boot id and no version yet.
 	State *agentv1.FullState
-	// Notes are what an operator may not have meant, none of it an error.
+	// Notes are warnings of settings that the operator may not have intended.
 	Notes []string
-	// CPU, Nodes and Pools describe for people what State has in Nova's forms.
+	// CPU, Nodes and Pools describe for operators what State has in Nova's forms.
 	CPU   string
 	Nodes []Node
 	Pools []Pool
 }
 
-// Report judges what was read, and the instances that there are, as book knows them. Its error names every
-// setting, and every instance, that does not fit the machine.
+// Report builds the report of a machine and its instances; book has the claims on the host. Its error
+// names every setting and every instance that does not fit the machine.
 func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance, book Book) (*Report, error) {
 	with, problems := s.settle()
 	var errs []error
@@ -98,9 +98,8 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance, boo
 	return r, nil
 }
 
-// inventories of the root provider (nova/virt/libvirt/driver.py,
-// update_provider_tree): of a class of which there is nothing, none. left is what of a disk whose use was
-// read instances can have, in bytes.
+// inventories of the root provider (nova/virt/libvirt/driver.py, update_provider_tree). A class with a
+// total of 0 has none. left is how much of the disk instances can have, in bytes, if its use was read.
 func (s *Settings) inventories(m *Machine, with *settled, left int64) ([]*agentv1.Inventory, error) {
 	shared, dedicated, _ := with.cpusOf(m)
 	var all []*agentv1.Inventory
@@ -124,12 +123,12 @@ func (s *Settings) inventories(m *Machine, with *settled, left int64) ([]*agentv
 	add("VCPU", int64(len(shared)), s.ReservedCPUs, s.CPURatio, "reserved_host_cpus")
 	add("PCPU", int64(len(dedicated)), 0, 1, "")
 	add("MEMORY_MB", m.memoryKB>>10, s.ReservedMemoryMB, s.MemoryRatio, "reserved_host_memory_mb")
-	// A part of a GiB is reserved whole (nova/compute/utils.py, convert_mb_to_ceil_gb).
+	// A fraction of a GiB is rounded up (nova/compute/utils.py, convert_mb_to_ceil_gb).
 	disk := m.diskBytes >> 30
 	reservedDisk := (s.ReservedDiskMB + 1023) / 1024
 	if m.diskUse != nil {
-		// free_disk_gb of compute_nodes has what is configured, disk_available_least what is measured, and
-		// the lesser counts (nova/scheduler/host_manager.py).
+		// In compute_nodes free_disk_gb is the configured value and disk_available_least the measured
+		// one. The lower counts (nova/scheduler/host_manager.py).
 		reservedDisk = max(reservedDisk, int(reserveMeasured(disk, disk-min(left>>30, disk), s.DiskRatio)))
 	}
 	add("DISK_GB", disk, reservedDisk, s.DiskRatio, "reserved_host_disk_mb")
@@ -147,8 +146,7 @@ func (m *Machine) hasPages(id int, size, count int64) bool {
 	return false
 }
 
-// areThere checks that the devices that instances have are configured ones of the
-// machine.
+// areThere checks that the devices of instances are configured devices of the machine.
 func (m *Machine) areThere(specs []spec, taken map[string]bool) error {
 	known := map[string]bool{}
 	for i := range m.devices {

@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// Node is what of a NUMA node is reported, for people. Sets of CPUs are texts: "0-3,8".
+// Node describes a reported NUMA node for operators. Sets of CPUs are texts: "0-3,8".
 type Node struct {
 	ID int
-	// Socket is "-" when the node's CPUs are of several.
+	// Socket is "-" if the node's CPUs are in several sockets.
 	Socket                    string
 	Shared, Dedicated, Pinned string
 	MemoryMB, UsedMB          int64
-	// Pages are of each size that there is, as "4096 x 2048 KiB (64 reserved)".
+	// Pages has one text for each size: "4096 x 2048 KiB (64 reserved)".
 	Pages []string
 }
 
-// Pool is devices that are alike, for people.
+// Pool describes a pool of equal devices for operators.
 type Pool struct {
 	Free                int
 	VendorID, ProductID string
-	// NUMANode is "-" when it is not known.
+	// NUMANode is "-" if it is unknown.
 	NUMANode string
-	// Tags are name=value, the kind among them.
+	// Tags are name=value, including the kind.
 	Tags []string
 }
 
-// summarize fills what is for people.
+// summarize fills in the fields for operators.
 func (r *Report) summarize(m *Machine, with *settled, u *usage, pools []pool) {
 	shared, _, pinnable := with.cpusOf(m)
 	for i := range m.nodes {

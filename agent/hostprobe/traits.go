@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// x86Traits are the traits of flags in /proc/cpuinfo: those that Nova's libvirt driver
-// knows (nova/virt/libvirt/utils.py, CPU_TRAITS_MAPPING, by libvirt's names of the
-// same flags), and others of os-traits that are one flag each.
+// x86Traits maps flags in /proc/cpuinfo to traits: those that Nova's libvirt driver knows
+// (nova/virt/libvirt/utils.py, CPU_TRAITS_MAPPING, by libvirt's names of the same flags), and others of
+// os-traits that stand for one flag each.
 var x86Traits = map[string][]string{
 	"3dnow": {"3DNOW"}, "abm": {"ABM"}, "aes": {"AESNI"}, "avx": {"AVX"}, "avx2": {"AVX2"},
 	"avx512bw": {"AVX512BW"}, "avx512cd": {"AVX512CD"}, "avx512dq": {"AVX512DQ"}, "avx512er": {"AVX512ER"},
@@ -21,13 +21,13 @@ var x86Traits = map[string][]string{
 	"pdpe1gb": {"PDPE1GB"}, "stibp": {"STIBP"}, "sgx": {"SGX"}, "rtm": {"TSX"},
 }
 
-// armTraits are the flags of 64-bit ARM that os-traits has a trait for, in capitals.
+// armTraits are the flags of 64-bit ARM for which os-traits has a trait of the same name in capitals.
 var armTraits = []string{
 	"fp", "asimd", "evtstrm", "aes", "pmull", "sha1", "sha2", "crc32", "fphp", "asimdhp", "asimdrdm", "atomics", "jscvt",
 	"fcma", "lrcpc", "dcpop", "sha3", "sm3", "sm4", "asimddp", "sha512", "sve", "cpuid",
 }
 
-// traits are what the host is seen to be, and what the operator says besides, in order.
+// traits are those detected on the host and those that the operator adds, sorted.
 func (s *Settings) traits(m *Machine) []string {
 	all := append([]string{"COMPUTE_NODE"}, s.Traits...)
 	for _, flag := range m.info.flags {
@@ -50,7 +50,7 @@ func (s *Settings) traits(m *Machine) []string {
 	return slices.Compact(all)
 }
 
-// features are libvirt's names of x86 flags that the kernel names otherwise.
+// features maps the kernel's names of x86 flags to libvirt's, where they differ.
 var features = map[string]string{
 	"sse4_1": "sse4.1", "sse4_2": "sse4.2", "sha_ni": "sha-ni", "pclmulqdq": "pclmuldq", "avx512_vnni": "avx512vnni",
 	"avx512_vbmi2": "avx512vbmi2", "avx512_bitalg": "avx512bitalg", "avx512_vpopcntdq": "avx512-vpopcntdq",

@@ -9,7 +9,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// nodeUsage is what instances have of a NUMA node (nova/virt/hardware.py,
+// nodeUsage is the instances' part of a NUMA node (nova/virt/hardware.py,
 // numa_usage_from_instance_numa).
 type nodeUsage struct {
 	cpus     int
@@ -18,14 +18,14 @@ type nodeUsage struct {
 	pages    map[int64]int64
 }
 
-// usage is what instances have of a host beyond amounts.
+// usage is the instances' part of a host, apart from amounts of classes.
 type usage struct {
 	nodes   map[int]*nodeUsage
 	devices map[string]bool
 }
 
-// usageOf adds up what instances have and checks it against the host: nodes, pages and
-// devices must be there, and nothing that only one can have is had twice.
+// usageOf sums the usage of instances and checks it against the host: nodes, pages and devices must
+// exist, and no exclusive resource may be used twice.
 func usageOf(m *Machine, dedicated cpuSet, instances []Instance) (usage, error) {
 	u := usage{nodes: map[int]*nodeUsage{}, devices: map[string]bool{}}
 	for _, n := range m.nodes {
@@ -73,7 +73,7 @@ func usageOf(m *Machine, dedicated cpuSet, instances []Instance) (usage, error) 
 	return u, errors.Join(errs...)
 }
 
-// message gives an instance as the host reports it to its cell.
+// message converts an instance to the form that the host reports to its cell.
 func (i *Instance) message(root string, inventories []*agentv1.Inventory) (*agentv1.Instance, error) {
 	out := &agentv1.Instance{InstanceUuid: i.UUID, ProjectId: i.ProjectID, UserId: i.UserID}
 	for _, class := range slices.Sorted(maps.Keys(i.Resources)) {
