@@ -92,7 +92,7 @@ func (l *loader) checkBreaker(g Gateway) {
 	}
 }
 
-// apart: two addresses to listen on that are not the same port of one machine.
+// apart checks that two addresses to listen on are not the same port of one machine.
 func (l *loader) apart(pathA, a, pathB, b string) {
 	hostA, portA, errA := splitAddress(a, 0)
 	hostB, portB, errB := splitAddress(b, 0)
@@ -104,7 +104,7 @@ func (l *loader) apart(pathA, a, pathB, b string) {
 	}
 }
 
-// checkIngress demands that one caller may not have more than all.
+// checkIngress checks that the limit of one caller does not exceed the limit of all.
 func (l *loader) checkIngress(path string, in Ingress) {
 	if in.MiB < in.CallerMiB {
 		l.bad(path+".max_mib", "%d is below max_caller_mib (%d)", in.MiB, in.CallerMiB)
@@ -151,7 +151,7 @@ func (l *loader) checkAgent(a Agent) {
 	switch {
 	case a.Print && a.Hosts > 0:
 		l.bad("agent.print", "is of use without hosts only: simulated ones are not printed")
-	case a.Print: // what is only printed goes nowhere
+	case a.Print: // nothing that is only printed is sent anywhere
 	default:
 		l.needed("agent.cell", a.Cell)
 		if len(a.Replicas) == 0 {
@@ -170,7 +170,7 @@ func (l *loader) checkAgent(a Agent) {
 func (l *loader) checkDev(d Dev) {
 	l.novaRelease("dev.nova_release", d.NovaRelease)
 	if len(d.NovaConf) > 0 {
-		l.checkNova(l.config.Gateway) // that of dev is made of nova.conf
+		l.checkNova(l.config.Gateway) // dev derives its own from nova.conf
 		l.checkRanges(reflect.ValueOf(l.config.Gateway.Nova), "gateway.nova")
 	}
 	l.shard("dev", d.Data, d.Store, d.Insecure)
@@ -194,8 +194,8 @@ func (l *loader) checkDev(d Dev) {
 	}
 }
 
-// bad adds a problem of a key and says where the value, or the list it is in,
-// came from; a default comes from nowhere.
+// bad adds a problem of a key. It names where the value, or the list that has it, was set; a default
+// was set nowhere.
 func (l *loader) bad(path, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	for p := path; strings.Contains(p, "."); p = p[:strings.LastIndexAny(p, ".[")] {
@@ -219,15 +219,15 @@ func (l *loader) oneOf(path, value string, allowed ...string) {
 	}
 }
 
-// atMost: a duration is no longer than another key's.
+// atMost checks that a duration is not longer than another key's.
 func (l *loader) atMost(path string, d time.Duration, key string, most time.Duration) {
 	if most > 0 && d > most {
 		l.bad(path, "%v is longer than %s (%v)", d, key, most)
 	}
 }
 
-// MaxDrainDelay is the longest drain_delay: whoever stops a process waits for it, and kills it in
-// the end.
+// MaxDrainDelay is the longest drain_delay: a supervisor that stops a process waits that long, and
+// finally kills it.
 const MaxDrainDelay = time.Minute
 
 func (l *loader) uuid(path, value string) {
@@ -236,7 +236,7 @@ func (l *loader) uuid(path, value string) {
 	}
 }
 
-// unlike: no two cells share a value.
+// unlike checks that no two cells share a value.
 func (l *loader) unlike(path, value string, i int, seen map[string]int) {
 	if first, dup := seen[value]; dup && value != "" {
 		l.bad(path, "%q is that of cells[%d] already", value, first)

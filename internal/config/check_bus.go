@@ -1,7 +1,6 @@
 package config
 
-// checkBus checks the keys of the message bus that must fit each other. The gateway's
-// package of the bus checks transport_url.
+// checkBus checks the bus keys that must fit each other. Package gateway/bus checks transport_url.
 func (l *loader) checkBus(b Bus) {
 	if !b.Enabled {
 		return

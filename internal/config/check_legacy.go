@@ -29,8 +29,8 @@ func (l *loader) checkLegacy(g Gateway) {
 	}
 }
 
-// legacyProblems says what is wrong with the URL of a legacy database. None of it has
-// the URL's text, which may have a password.
+// legacyProblems says what is wrong with the URL of a legacy database. No problem quotes the URL, which
+// may have a password.
 func legacyProblems(text, ca string, insecure bool) (problems []string) {
 	u, err := url.Parse(text)
 	if err != nil {

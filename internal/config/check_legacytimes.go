@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// legacyTimes: rows that are as old as they may be do not make services look down that
-// are up.
+// legacyTimes checks that rows of the greatest allowed age do not make services look down that are up.
 func (l *loader) legacyTimes(path string, c LegacyCell) {
 	refresh := cmp.Or(c.Refresh, 2*time.Second)
 	if c.ServiceDownTime > 0 && c.ServiceDownTime < 5*refresh {
@@ -15,7 +14,7 @@ func (l *loader) legacyTimes(path string, c LegacyCell) {
 	}
 }
 
-// LegacyOnly reports whether the gateway is to run the scheduler of a cell.
+// LegacyOnly reports whether the gateway must run the scheduler of a cell.
 func (g Gateway) LegacyOnly(cell string) bool {
 	return slices.ContainsFunc(g.Legacy, func(c LegacyCell) bool { return c.Cell == cell && c.Only })
 }

@@ -9,20 +9,19 @@ import (
 	"cellgate/internal/python"
 )
 
-// checkNova checks what of a gateway nova.conf may say. Every value that passes can
-// be asked of a cell.
+// checkNova checks the gateway's keys that nova.conf may set. Cells accept every value that passes.
 func (l *loader) checkNova(g Gateway) {
 	l.needed("gateway.default_availability_zone", g.DefaultAvailabilityZone)
 	l.factors("gateway.nova.image_props_weight_setting", g.Nova.ImagePropertySetting)
 	l.factors("gateway.nova.metrics_weight_setting", g.Nova.MetricsSetting)
 }
 
-// factors: each is name=factor.
+// factors checks that each item is name=factor.
 func (l *loader) factors(path string, list []string) {
 	for i, text := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		name, factor, _ := strings.Cut(text, "=")
-		// A number too great is infinite.
+		// A number that is too large becomes infinite.
 		switch x, ok := python.Float(factor); {
 		case strings.TrimSpace(name) == "" || !ok:
 			l.bad(at, "%q is not name=factor", text)

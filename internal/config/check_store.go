@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// shard checks where a shard is: a directory or a database.
+// shard checks where a shard is stored: in a directory or in a database.
 func (l *loader) shard(section, data, store string, insecure bool) {
 	switch {
 	case store == "":
@@ -22,9 +22,9 @@ func (l *loader) shard(section, data, store string, insecure bool) {
 	}
 }
 
-// StoreProblems says what is wrong with the URL of a shard's database. None of it has
-// the URL's text, which may have a password. named: it must name a database. insecure
-// allows a way to it that is not sure to be encrypted.
+// StoreProblems says what is wrong with the URL of a shard's database. No problem quotes the URL, which
+// may have a password. named: the URL must name a database. insecure allows a connection that may be
+// unencrypted.
 func StoreProblems(store string, named, insecure bool) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	u, err := url.Parse(store)
@@ -58,25 +58,25 @@ func StoreProblems(store string, named, insecure bool) (problems []string) {
 	return problems
 }
 
-// openHosts lists the hosts of a URL that are elsewhere and may be reached without TLS:
-// those that the driver itself would go to, as host= counts more than the authority,
-// there may be several, and sslmode=prefer tries both ways.
+// openHosts lists the remote hosts of a URL that may be reached without TLS. It asks the driver's own
+// parser, because host= overrides the authority, there may be several hosts, and sslmode=prefer tries
+// both ways.
 func openHosts(u *url.URL) (open []string, err error) {
 	plain := *u
 	plain.Scheme = "postgres"
 	q := plain.Query()
 	for _, file := range []string{"sslrootcert", "sslcert", "sslkey", "passfile"} {
-		q.Del(file) // need not be on the machine that checks
+		q.Del(file) // may be missing on the machine that checks
 	}
 	for name := range q {
 		if strings.HasPrefix(name, "pool_") {
-			q.Del(name) // are the pool's
+			q.Del(name) // options of the pool
 		}
 	}
 	plain.RawQuery = q.Encode()
 	c, err := pgconn.ParseConfig(plain.String())
 	if err != nil {
-		return nil, err // not shown: it has the URL
+		return nil, err // not shown: the error quotes the URL
 	}
 	ways := append([]*pgconn.FallbackConfig{{Host: c.Host, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	seen := map[string]bool{}

@@ -20,8 +20,8 @@ func (l *loader) checkTelemetry(t Telemetry) {
 	}
 }
 
-// metrics checks an address of metrics; "" is none. lacks says what is missing of
-// TLS and authentication, "" for nothing.
+// metrics checks an address of metrics, "" for none. lacks says what is missing for TLS and
+// authentication, "" for nothing.
 func (l *loader) metrics(path, value string, insecure bool, lacks string) {
 	if value == "" {
 		return

@@ -4,19 +4,19 @@ import (
 	"strings"
 )
 
-// MaxStreams is how many calls and streams a server takes on one connection.
+// MaxStreams is how many calls and streams a server accepts on one connection.
 const MaxStreams = 4096
 
-// SystemCA is the CA that means those this machine trusts.
+// SystemCA is the value of a CA key that means the CAs that this machine trusts.
 const SystemCA = "system"
 
-// Encrypts reports whether the server speaks TLS, Authenticates whether callers
-// must prove who they are.
+// Encrypts reports whether the server speaks TLS, Authenticates whether callers must prove their
+// identity.
 func (t ServerTLS) Encrypts() bool      { return t.Cert != "" || t.Key != "" }
 func (t ServerTLS) Authenticates() bool { return t.ClientCA != "" || t.Tokens != "" }
 
-// listen checks an address to listen on: one that is not loopback needs TLS and
-// authentication. lacks says what is missing of them, "" for nothing.
+// listen checks an address to listen on: unless it is loopback, it needs TLS and authentication. lacks
+// says what is missing for them, "" for nothing.
 func (l *loader) listen(path, value string, insecure bool, lacks string) {
 	host, _, err := splitAddress(value, 0)
 	if err != nil {
@@ -29,7 +29,7 @@ func (l *loader) listen(path, value string, insecure bool, lacks string) {
 	l.bad(path, "%s is not a loopback address: %s; or give --insecure to let anyone who reaches it place and release", value, lacks)
 }
 
-// exposes says what a server needs before it may listen where others reach it.
+// exposes says what a server needs before it may listen on an address that others can reach.
 func exposes(path string, t ServerTLS) string {
 	var lacks []string
 	if !t.Encrypts() {
@@ -69,8 +69,8 @@ func (l *loader) checkClientTLS(path string, t ClientTLS) {
 // secretPrefix starts every token (package security).
 const secretPrefix = "cellgate_"
 
-// paths: values that name files, by key. What a file holds is not shown, in case
-// it is a secret.
+// paths checks values that must name files, by key. The content of a file given by mistake is not
+// shown, in case it is a secret.
 func (l *loader) paths(path string, keysAndValues ...string) {
 	for i := 0; i+1 < len(keysAndValues); i += 2 {
 		v := keysAndValues[i+1]
@@ -80,7 +80,7 @@ func (l *loader) paths(path string, keysAndValues ...string) {
 	}
 }
 
-// together: two keys of which there is none or both.
+// together checks that two keys are either both set or both empty.
 func (l *loader) together(path, a, aValue, b, bValue string) {
 	switch {
 	case aValue != "" && bValue == "":
@@ -90,15 +90,14 @@ func (l *loader) together(path, a, aValue, b, bValue string) {
 	}
 }
 
-// secrecy: a token is not shown without TLS to another machine.
+// secrecy checks that a token is not sent without TLS to another machine.
 func (l *loader) secrecy(path string, t ClientTLS, target string) {
 	if problem := t.Secrecy(target); problem != "" {
 		l.bad(path+".token_file", "%s", problem)
 	}
 }
 
-// Secrecy says why a client must not show its token to an address; "" when it
-// may.
+// Secrecy says why a client must not send its token to an address; "" if it may.
 func (t ClientTLS) Secrecy(target string) string {
 	host, _, err := splitAddress(target, 0)
 	if t.TokenFile == "" || t.CA != "" || err != nil || IsLoopback(host) {

@@ -4,12 +4,12 @@
 //
 // A key has one name in three spellings: gateway.propose_budget in the file,
 // CELLGATE_GATEWAY_PROPOSE_BUDGET in the environment, --propose-budget as a
-// flag. The structs in sections.go and host.go are the only list of keys, their
-// tags the only descriptions and ranges, and Default the only list of defaults:
-// flags, variables, checks of ranges and docs/reference/configuration.md follow
-// from them by reflection.
+// flag.
+// The structs in sections.go and host.go are the only list of keys, their tags the only descriptions
+// and ranges, and Default the only list of defaults. Flags, variables, range checks and
+// docs/reference/configuration.md are derived from them by reflection.
 //
-// Unknown keys are errors that name the nearest known one. All problems of all
-// sources are found before Load returns, as one *Problems; each says where the
-// value came from (file:line, variable or flag).
+// Unknown keys are errors that name the nearest known one. Load collects the problems of all sources
+// before it returns them as one *Problems; each names where the value was set (file:line, variable or
+// flag).
 package config

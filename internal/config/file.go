@@ -10,20 +10,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// loader takes values into a Config and remembers where each came from.
+// loader reads values into a Config and remembers where each was set.
 type loader struct {
 	config   *Config
 	file     string
 	problems Problems
-	// unread: the file cannot be read, so the values in force are unknown and are not checked.
+	// unread: the file cannot be read, so the effective values are unknown and are not checked.
 	unread bool
-	// origin says, by key path, where the value in force was set.
+	// origin maps each key path to where the effective value was set.
 	origin map[string]string
-	// outOfRange are the keys whose range has been reported: other checks of them say no more.
+	// outOfRange are the keys whose range was reported: other checks of them add nothing.
 	outOfRange map[string]bool
 }
 
-// readFile takes in a YAML document.
+// readFile reads a YAML document.
 func (l *loader) readFile(text []byte) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Host says of the machine that an agent runs on what the machine itself does not. The
-// names, meanings and defaults of what Nova has too are those of its nova.conf
-// ([DEFAULT], [compute] and [pci]); docs/how-to/agent.md.
+// Host is the configuration of the agent's machine that cannot be read from the machine itself.
+// Settings that Nova also has keep the names, meanings and defaults of nova.conf ([DEFAULT], [compute]
+// and [pci]); see docs/how-to/agent.md.
 type Host struct {
 	StateDir    string `yaml:"state_dir" reload:"restart" flag:"state-dir" help:"directory of the host's identity, made at the first start"`
 	UUIDFile    string `yaml:"uuid_file" reload:"restart" flag:"uuid-file" help:"file with the host's uuid, such as Nova's compute_id, only read; empty means one in state_dir"`
@@ -17,7 +17,7 @@ type Host struct {
 	NodeName    string `yaml:"nodename" flag:"nodename" help:"name of the compute node; empty means service_host"`
 	HostIP      string `yaml:"host_ip" flag:"host-ip" help:"address of the host; empty means the one that leads to its cell"`
 	DiskPath    string `yaml:"disk_path" flag:"disk-path" help:"directory on the disk of the instances, Nova's instances_path; empty reports no DISK_GB"`
-	// InstancesDir has a file of JSON for each instance; empty: they are not known.
+	// InstancesDir has a JSON file for each instance; "" means that the instances are unknown.
 	InstancesDir      string          `yaml:"instances_dir" flag:"instances-dir" help:"directory with a file UUID.json for each instance on the host; empty: they are not known"`
 	PollEvery         time.Duration   `yaml:"poll_every" range:"1s..1h" flag:"poll-every" help:"how often the machine is read"`
 	ReservedCPUs      int             `yaml:"reserved_host_cpus" range:"0.." flag:"reserved-host-cpus" help:"VCPU kept from instances"`
@@ -42,14 +42,14 @@ type Host struct {
 	SupportedInstances string `yaml:"supported_instances" flag:"supported-instances" help:"what runs on the host as compute_nodes has it, [[\"x86_64\",\"kvm\",\"hvm\"]]; empty means by virt_type"`
 }
 
-// ReservedPages are memory pages of a NUMA node that instances do not get.
+// ReservedPages are memory pages of a NUMA node that are kept from instances.
 type ReservedPages struct {
 	Node  int    `yaml:"node" range:"0.." help:"NUMA node"`
 	Size  string `yaml:"size" help:"size of a page, as 2MB or 1GB"`
 	Count int    `yaml:"count" range:"0.." help:"pages kept from instances"`
 }
 
-// PCIDevice names devices that instances may have; Tags are name=value.
+// PCIDevice matches devices that instances may have; Tags are name=value.
 type PCIDevice struct {
 	VendorID        string   `yaml:"vendor_id" help:"vendor of the devices, four hexadecimal digits; empty for any"`
 	ProductID       string   `yaml:"product_id" help:"product of the devices, four hexadecimal digits; empty for any"`
@@ -67,7 +67,7 @@ type Aggregate struct {
 	Metadata []string `yaml:"metadata" help:"its metadata, as key=value"`
 }
 
-// checkHost checks what needs no look at the machine.
+// checkHost makes the checks that do not need the machine.
 func (l *loader) checkHost(h Host, printOnly bool) {
 	if !printOnly {
 		l.needed("agent.host.state_dir", h.StateDir)
@@ -87,14 +87,14 @@ func (l *loader) checkHost(h Host, printOnly bool) {
 	}
 }
 
-// pairs: each is name=value, and no name stands twice.
+// pairs checks that each item is name=value and that no name occurs twice.
 func (l *loader) pairs(path string, list []string) {
 	if _, err := Pairs(list); err != nil {
 		l.bad(path, "%v", err)
 	}
 }
 
-// Pairs reads a list of name=value.
+// Pairs parses a list of name=value.
 func Pairs(list []string) (map[string]string, error) {
 	all := make(map[string]string, len(list))
 	for _, text := range list {
@@ -108,7 +108,7 @@ func Pairs(list []string) (map[string]string, error) {
 	return all, nil
 }
 
-// UnmarshalText reads node=0,size=2MB,count=64; Nova's colons will do too.
+// UnmarshalText parses node=0,size=2MB,count=64; Nova's colons are accepted, too.
 func (r *ReservedPages) UnmarshalText(text []byte) error {
 	fields, err := Pairs(split(strings.ReplaceAll(string(text), ":", "="), ","))
 	node, errNode := strconv.Atoi(fields["node"])

@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// EnvPrefix starts every environment variable that sets a key.
+// EnvPrefix is the prefix of every environment variable that sets a key.
 const EnvPrefix = "CELLGATE_"
 
-// Key is one setting that the environment and flags can set too.
+// Key is one setting that the environment and flags can set, too.
 type Key struct {
 	// Path is the key in the file: gateway.propose_budget.
 	Path string
-	// Env and Flag are its other two names, without dashes.
+	// Env is the key's environment variable, Flag its flag without dashes.
 	Env, Flag string
 	Help      string
-	// Default is the default's text, "" for a zero value and an empty list.
+	// Default is the default as text; "" for a zero value and an empty list.
 	Default string
 	Kind    KeyKind
-	// Range is what a number or a duration may be, Unit what a number counts.
+	// Range is the allowed range of a number or a duration, Unit what a number counts.
 	Range Range
 	Unit  string
-	// Reload is when a new value counts: restart, SIGHUP, or file, whose content is read again.
+	// Reload is when a new value takes effect: restart, SIGHUP, or file, whose content is read again.
 	Reload string
-	// Secret: the value is a URL with a password, and is shown without it.
+	// Secret: the value is a URL with a password, which is never shown.
 	Secret bool
-	// Entry are the keys of the entries of a Table, which neither flags nor the environment know.
+	// Entry are the keys of a Table's entries, which neither flags nor the environment can set.
 	Entry []Key
 }
 
-// KeyKind says how a key's text is read.
+// KeyKind says how a key's text is parsed.
 type KeyKind int
 
 // The kinds of keys.
@@ -43,12 +43,12 @@ const (
 	Duration
 	// List is separated by commas.
 	List
-	// Table is a list of structs: a flag may be given again for each, the
-	// environment separates them by semicolons.
+	// Table is a list of structs: a flag may be repeated for each, and the environment separates them
+	// by semicolons.
 	Table
 )
 
-// String is what usage texts call a value of the kind.
+// String is the kind's name in usage texts.
 func (k KeyKind) String() string {
 	return [...]string{"text", "", "number", "duration", "list", "entry"}[k]
 }
@@ -63,8 +63,8 @@ func Keys(section string) []Key {
 	return keysOf(v, section, "", "")
 }
 
-// keysOf lists the keys of a struct. A struct in it is a part of its section: its
-// keys' names begin with its own. reload is that of the keys that have none of their own.
+// keysOf lists the keys of a struct. The keys of a nested struct have its name as a prefix. reload
+// applies to keys without a reload tag.
 func keysOf(v reflect.Value, section, part, reload string) []Key {
 	var keys []Key
 	for i := range v.NumField() {

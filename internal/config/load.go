@@ -17,19 +17,18 @@ type Source struct {
 	File string
 	// Env is the environment, as os.Environ gives it.
 	Env []string
-	// Flags are the flags given, by key path; those of a Table joined by ";".
+	// Flags are the flags given, by key path; the values of a Table are joined by ";".
 	Flags map[string]string
-	// Check, when set, says what else is wrong with the values of the section, by
-	// the key's path: what only the process itself knows.
+	// Check, if set, returns further problems of the section's values, by key path: those that only the
+	// process can know.
 	Check func(Config) []fault.Field
-	// Fill, when set, gives values to keys that file, environment and flags leave
-	// alone, before anything is checked; it adds to the origins where they come
-	// from. What it reports is wrong, by the key's path.
+	// Fill, if set, sets keys that file, environment and flags leave unset, before anything is checked.
+	// It adds to the origins where the values come from, and returns problems by key path.
 	Fill func(*Config, Origins) []fault.Field
 }
 
-// Origins says, by key path, where a value was set: file:line, a variable or a
-// flag. Keys with their default are not there.
+// Origins maps key paths to where the value was set: file:line, a variable or a flag. Keys with their
+// default are missing.
 type Origins map[string]string
 
 // Load reads the configuration of a section ("gateway", "cell", "agent" or
@@ -39,7 +38,7 @@ func Load(section string, src Source) (Config, error) {
 	return c, err
 }
 
-// LoadWithOrigins does as Load, and gives where each value was set.
+// LoadWithOrigins is Load that also returns where each value was set.
 func LoadWithOrigins(section string, src Source) (Config, Origins, error) {
 	c := Default()
 	l := &loader{config: &c, file: src.File, origin: map[string]string{}, outOfRange: map[string]bool{}}
@@ -77,9 +76,9 @@ func LoadWithOrigins(section string, src Source) (Config, Origins, error) {
 	return c, l.origin, l.problems.err()
 }
 
-// readEnv takes in the variables of log, telemetry and the section. A variable that
-// starts like the keys of any section and is none of them is a problem; so is one
-// of no section that is within two letters of a key's.
+// readEnv reads the variables of log, telemetry and the section. It reports a variable that has the
+// prefix of a section but is not one of its keys, and a variable without a section's prefix that
+// differs from a key by at most two letters.
 func (l *loader) readEnv(keys []Key, env []string) {
 	set := map[string]string{}
 	for _, e := range env {
@@ -110,7 +109,7 @@ func (l *loader) readEnv(keys []Key, env []string) {
 	}
 }
 
-// sectionOf gives the section a variable's name begins with; "" for none.
+// sectionOf returns the section whose prefix a variable's name has; "" for none.
 func sectionOf(name string) string {
 	for _, section := range names(reflect.TypeFor[Config]()) {
 		if strings.HasPrefix(name, EnvPrefix+strings.ToUpper(section)+"_") {
@@ -120,7 +119,7 @@ func sectionOf(name string) string {
 	return ""
 }
 
-// setKey sets a key from text that came from the environment or a flag.
+// setKey sets a key from text of the environment or a flag.
 func (l *loader) setKey(k Key, text, from string) {
 	if err := setText(field(l.config, k.Path), text); err != nil {
 		l.problems.add("%s: %s: %v", from, k.Path, err)

@@ -7,11 +7,11 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// Problems is everything that is wrong with a configuration, one entry each:
-// where, which key, what and what would be right.
+// Problems are all problems of a configuration. Each entry says where the problem is, in which key,
+// what is wrong and what would be right.
 type Problems struct{ List []string }
 
-// Error gives the problems, one a line when there are several.
+// Error lists the problems, one a line if there are several.
 func (p *Problems) Error() string {
 	if len(p.List) == 1 {
 		return p.List[0]

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Range is what a number or a duration may be, as the tag range has it: LEAST..MOST, both of
-// which belong to it; >LEAST.. when the least does not; no MOST for no bound; 0| before it when 0
-// stands for a default; or any.
+// Range is the allowed range of a number or a duration, in the form of the tag range: LEAST..MOST, both
+// inclusive. >LEAST.. excludes the least; without MOST there is no upper bound; a prefix 0| also allows
+// 0, which stands for a default. Or the range is any.
 type Range string
 
-// bounds reads a range. Durations count in nanoseconds.
+// bounds parses a range. Durations are in nanoseconds.
 func (r Range) bounds(kind KeyKind) (least, most float64, err error) {
 	if r == "any" {
 		return math.Inf(-1), math.Inf(1), nil
@@ -45,7 +45,7 @@ func (r Range) bounds(kind KeyKind) (least, most float64, err error) {
 	return least, most, err
 }
 
-// problem says why a value is not in the range; "" when it is.
+// problem says why a value is not in the range; "" if it is.
 func (r Range) problem(v reflect.Value) string {
 	kind := kindOf(v.Type())
 	least, most, err := r.bounds(kind)
@@ -61,7 +61,7 @@ func (r Range) problem(v reflect.Value) string {
 	default:
 		x = float64(v.Int())
 	}
-	// What is not a number is in no range.
+	// NaN is in no range.
 	if x > least && x <= most || x == least && !above || x == 0 && strings.HasPrefix(string(r), "0|") {
 		return ""
 	}
@@ -84,7 +84,7 @@ func (r Range) problem(v reflect.Value) string {
 	return fmt.Sprintf("%v is not between %s and %s", v.Interface(), text(least), text(most))
 }
 
-// checkRanges reports the numbers and durations of a struct that are not in their range.
+// checkRanges reports the numbers and durations of a struct that are out of their range.
 func (l *loader) checkRanges(v reflect.Value, path string) {
 	for i := range v.NumField() {
 		f, field := v.Type().Field(i), v.Field(i)

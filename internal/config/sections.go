@@ -13,13 +13,13 @@ type Config struct {
 	Dev       Dev       `yaml:"dev" help:"cellgate dev: everything in one process"`
 }
 
-// Log says what a process writes to its standard error.
+// Log configures the process's log on standard error.
 type Log struct {
 	Level  string `yaml:"level" flag:"log-level" help:"debug, info, warn or error"`
 	Format string `yaml:"format" flag:"log-format" help:"text or json"`
 }
 
-// Telemetry says what a process traces, and where its spans go.
+// Telemetry configures which requests a process traces, and where its spans go.
 type Telemetry struct {
 	Traces   string  `yaml:"traces" flag:"traces" help:"where spans of traced requests go: none, otlp or file"`
 	Endpoint string  `yaml:"endpoint" flag:"traces-endpoint" help:"URL of an OTLP collector (gRPC); http:// is plaintext, https:// TLS"`
@@ -104,7 +104,7 @@ type Placement struct {
 	Keystone      Keystone `yaml:"keystone"`
 }
 
-// Keystone is the account by which tokens are validated.
+// Keystone is the account that validates tokens.
 type Keystone struct {
 	AuthURL       string        `yaml:"auth_url" help:"Keystone's v3 endpoint; empty: only trust_loopback admits anybody"`
 	Username      string        `yaml:"username" help:"user that validates tokens, as [keystone_authtoken] of placement.conf"`
@@ -115,8 +115,8 @@ type Keystone struct {
 	CacheFor      time.Duration `yaml:"cache_for" range:"0s..1h" help:"how long a validated token is taken without asking again"`
 }
 
-// PCIAlias is a name that flavors ask for PCI devices by (Nova's [pci] alias). Several
-// of one name mean devices of any of them.
+// PCIAlias is a name by which flavors request PCI devices (Nova's [pci] alias). Several entries with
+// one name match devices of any of them.
 type PCIAlias struct {
 	Name           string `yaml:"name" help:"name that flavors ask by; several entries of one name mean devices of any of them"`
 	VendorID       string `yaml:"vendor_id" help:"vendor of the devices, four hexadecimal digits"`
@@ -129,9 +129,9 @@ type PCIAlias struct {
 	Traits         string `yaml:"traits" help:"traits of the devices' providers, with nova.pci_in_placement, separated by commas, or by + on the command line"`
 }
 
-// NovaOptions are the options of filters and weighers, with Nova's names, meanings
-// and defaults: [filter_scheduler], those named metrics_ of [metrics], and those of
-// request filters (pre-filters) of [scheduler].
+// NovaOptions are the options of filters and weighers, with Nova's names, meanings and defaults:
+// [filter_scheduler], those of [metrics] with the prefix metrics_, and those of request filters
+// (pre-filters) of [scheduler].
 type NovaOptions struct {
 	HostSubsetSize          int      `yaml:"host_subset_size" range:"1..10000" help:"choose one of so many best hosts"`
 	MaxIOOpsPerHost         int      `yaml:"max_io_ops_per_host" range:"0.." help:"of IoOpsFilter and AggregateIoOpsFilter"`
@@ -159,8 +159,8 @@ type NovaOptions struct {
 	Release                 string   `yaml:"nova_release" flag:"nova-release" help:"release of the Nova that is replaced, as zed or 2025.1: its default weighers and request filters, and how it reads nova.conf; empty means the newest known"`
 }
 
-// ServerTLS says how a process proves who it is to its callers, and how they
-// prove who they are to it. All values are paths of files; docs/reference/security.md.
+// ServerTLS says how a process proves its identity to its callers, and how they prove theirs. All
+// values are paths of files; docs/reference/security.md.
 type ServerTLS struct {
 	Cert               string `yaml:"cert" reload:"file" help:"PEM file of this server's certificate, with its intermediates; turns TLS on"`
 	Key                string `yaml:"key" reload:"file" help:"PEM file of its key; others must not be able to read it"`
@@ -169,15 +169,15 @@ type ServerTLS struct {
 	Tokens             string `yaml:"tokens" reload:"file" help:"file of the tokens that are known, hashed; cellgate token new makes them"`
 }
 
-// Ingress bounds what callers make a process hold.
+// Ingress bounds the resources that callers make a process hold.
 type Ingress struct {
 	MiB         int `yaml:"max_mib" range:"5.." help:"MiB of requests above 64 KiB that are received or decoded at once, at most"`
 	CallerMiB   int `yaml:"max_caller_mib" range:"5.." help:"MiB of those of one caller: a client certificate, else an address"`
 	Connections int `yaml:"max_connections" range:"64.." help:"open connections, at most; of one address a sixteenth of them, 64 at least"`
 }
 
-// ClientTLS says how a process knows the servers that it calls, and how it
-// proves who it is to them.
+// ClientTLS says how a process verifies the servers that it calls, and how it proves its identity to
+// them.
 type ClientTLS struct {
 	CA         string `yaml:"ca" reload:"file" help:"PEM file of the CAs of the servers that are called, or system; turns TLS on"`
 	ServerName string `yaml:"server_name" help:"name in the servers' certificates, when it is not their address"`
@@ -186,8 +186,7 @@ type ClientTLS struct {
 	TokenFile  string `yaml:"token_file" reload:"file" help:"file with the token to show; others must not be able to read it"`
 }
 
-// Breaker says when a gateway leaves a cell's replica alone and when it asks it
-// again.
+// Breaker says when a gateway stops calling a cell's replica, and when it tries again.
 type Breaker struct {
 	Failures    int           `yaml:"failures" range:"1.." help:"calls that fail in a row before a replica is left alone; one that cannot be reached is at once"`
 	Window      time.Duration `yaml:"window" range:">0s.." help:"how long failures count; longer than every budget"`
@@ -196,7 +195,7 @@ type Breaker struct {
 	ProbeBudget time.Duration `yaml:"probe_budget" range:">0s.." help:"how long a replica may take to answer a probe"`
 }
 
-// GatewayCell is one cell a gateway asks. An empty UUID is learned from the cell.
+// GatewayCell is one cell that a gateway calls. An empty UUID is learned from the cell.
 type GatewayCell struct {
 	Name     string   `yaml:"name" help:"the cell's name"`
 	UUID     string   `yaml:"uuid" help:"the cell's uuid, as in cell_mappings; empty means the one that the cell itself reports"`
@@ -209,23 +208,22 @@ type GatewayCell struct {
 type LegacyCell struct {
 	// Cell is the name of one of cells.
 	Cell string `yaml:"cell" help:"name of one of gateway.cells"`
-	// Database is the URL of the cell's database, mysql:// or postgres://, API that of the
-	// API database, for aggregates and host mappings. Passwords are in files, read for
-	// each new connection. A CA is a PEM file, or system; with one a mysql:// database is
-	// reached by TLS, a postgres:// one as its URL's sslmode says.
+	// Database is the URL of the cell's database, mysql:// or postgres://. API is that of the API
+	// database, for aggregates and host mappings. Passwords are in files, which are read for each new
+	// connection. A CA is a PEM file, or system; it makes a mysql:// connection use TLS. A postgres://
+	// URL has sslmode instead.
 	Database     string `yaml:"database" help:"URL of the cell's database, mysql:// or postgres://, without a password"`
 	PasswordFile string `yaml:"password_file" reload:"file" help:"file with its password"`
 	CA           string `yaml:"ca" help:"PEM file of the CAs of a mysql:// server, or system; turns TLS on. A postgres:// URL says so by sslmode"`
 	API          string `yaml:"api" help:"URL of the API database, for aggregates and host mappings; empty: they are not read"`
 	APIPassword  string `yaml:"api_password_file" reload:"file" help:"file with its password"`
 	APICA        string `yaml:"api_ca" help:"as ca, for the API database"`
-	// Insecure allows databases elsewhere that are reached without TLS.
+	// Insecure allows remote databases without TLS.
 	Insecure bool `yaml:"insecure" help:"allow databases on other machines without TLS"`
-	// Only: the cell has no scheduler yet. The gateway runs one for it, with a shard in
-	// memory, so that other gateways do not see what it chooses.
+	// Only: the cell has no scheduler yet. The gateway runs one for it, with a shard in memory, so that
+	// other gateways do not see its choices.
 	Only bool `yaml:"legacy_only" help:"the cell has no scheduler yet: the gateway runs one for it, with a shard in memory"`
-	// RequiredVersion is the least version of nova-compute services that have a new agent
-	// beside them.
+	// RequiredVersion is the least version of the nova-compute services that run beside a new agent.
 	RequiredVersion int `yaml:"required_version" range:"0..2147483647" help:"least version of nova-compute services that the gate needs; 0: the gate never opens"`
 	// Refresh is how often the tables are read; 0 means 2 s.
 	Refresh time.Duration `yaml:"refresh" range:"0|100ms..5s" help:"how often the tables are read; 0 means 2s"`
@@ -240,7 +238,7 @@ type LegacyCell struct {
 	InitialDiskRatio float64 `yaml:"initial_disk_allocation_ratio" range:"0.." help:"Nova's option, for rows without a ratio; 0 means not set"`
 }
 
-// Weigher names a weigher and its multiplier; negative turns it around.
+// Weigher names a weigher and its multiplier; a negative multiplier reverses the order.
 type Weigher struct {
 	Name       string  `yaml:"name" help:"name of the weigher, as in Nova"`
 	Multiplier float64 `yaml:"multiplier" range:"any" help:"how many times its weight counts; below 0 the least weight is the best"`
@@ -318,7 +316,7 @@ type Dev struct {
 	GRPC         string `yaml:"grpc" help:"address of the gRPC API"`
 	CellBasePort int    `yaml:"cell_base_port" range:"0..65535" help:"port of the first cell; the others follow; 0 for any free ones"`
 	Insecure     bool   `yaml:"insecure" help:"allow addresses that are not loopback: dev has no TLS and no authentication"`
-	// NovaConf is that of the gateway.
+	// NovaConf are the gateway's nova.conf files.
 	NovaConf    []string `yaml:"nova_conf" help:"nova.conf files for the gateway: filters, weighers and their options"`
 	NovaRelease string   `yaml:"nova_release" help:"release of the Nova that wrote them, as zed or 2025.1; empty means the newest known"`
 	Sample      bool     `yaml:"sample" help:"send the bundled requests when the hosts are registered and print the destinations"`
@@ -328,7 +326,7 @@ type Dev struct {
 	Pprof       string   `yaml:"pprof" help:"loopback address of /debug/pprof; empty for none"`
 }
 
-// Default is the one place of the defaults.
+// Default returns the default of every key.
 func Default() Config {
 	ingress := Ingress{MiB: 128, CallerMiB: 64, Connections: 16384}
 	return Config{

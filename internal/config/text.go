@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// setText sets v, a key's field, from the text of a scalar: of the file, the
-// environment or a flag.
+// setText sets v, a key's field, from the text of a scalar in the file, the environment or a flag.
 func setText(v reflect.Value, text string) error {
 	switch kindOf(v.Type()) {
 	case Duration:
@@ -81,7 +80,8 @@ func setTable(v reflect.Value, entries []string) error {
 	return nil
 }
 
-// setEntry sets a struct of texts from name=value,…: what is no field goes into its list, if it has one.
+// setEntry sets a struct of texts from name=value,…. Names that are no field go into its last field if
+// that is a list.
 func setEntry(v reflect.Value, text string) error {
 	pairs := split(text, ",")
 	if _, err := Pairs(pairs); err != nil {
@@ -103,7 +103,7 @@ func setEntry(v reflect.Value, text string) error {
 	return nil
 }
 
-// split cuts at sep and drops blanks and empty parts.
+// split splits at sep, trims white space and drops empty parts.
 func split(text, sep string) []string {
 	parts := []string{}
 	for p := range strings.SplitSeq(text, sep) {
@@ -114,7 +114,7 @@ func split(text, sep string) []string {
 	return parts
 }
 
-// UnmarshalText reads name=[uuid@]host:port[,host:port].
+// UnmarshalText parses name=[uuid@]host:port[,host:port].
 func (c *GatewayCell) UnmarshalText(text []byte) error {
 	name, rest, ok := strings.Cut(string(text), "=")
 	if !ok {
@@ -128,20 +128,20 @@ func (c *GatewayCell) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalText reads cell=URL.
+// UnmarshalText parses cell=URL.
 func (c *LegacyCell) UnmarshalText(text []byte) error {
 	name, url, ok := strings.Cut(string(text), "=")
 	if !ok {
-		return fmt.Errorf("this is no legacy cell; write it as cell=URL") // it may have a password
+		return fmt.Errorf("this is no legacy cell; write it as cell=URL") // the text may have a password
 	}
 	*c = LegacyCell{Cell: name, Database: url}
 	return nil
 }
 
-// String writes a legacy cell as a flag takes it.
+// String formats a legacy cell as a flag accepts it.
 func (c LegacyCell) String() string { return c.Cell + "=" + c.Database }
 
-// String writes an alias as a flag takes it.
+// String formats an alias as a flag accepts it.
 func (a PCIAlias) String() string {
 	var pairs []string
 	v := reflect.ValueOf(a)
@@ -153,7 +153,7 @@ func (a PCIAlias) String() string {
 	return strings.Join(pairs, ",")
 }
 
-// UnmarshalText reads name=multiplier.
+// UnmarshalText parses name=multiplier.
 func (w *Weigher) UnmarshalText(text []byte) error {
 	name, number, ok := strings.Cut(string(text), "=")
 	m, err := strconv.ParseFloat(number, 64)
@@ -164,7 +164,7 @@ func (w *Weigher) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String writes a weigher as a flag takes it.
+// String formats a weigher as a flag accepts it.
 func (w Weigher) String() string {
 	return w.Name + "=" + strconv.FormatFloat(w.Multiplier, 'f', -1, 64)
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Value gives the value of a key (Key.Path).
+// Value returns the value of a key, by its path (Key.Path).
 func Value(c Config, path string) reflect.Value {
 	return field(&c, path)
 }
 
-// field finds the field of a key.
+// field returns the field of a key.
 func field(c *Config, path string) reflect.Value {
 	v := reflect.ValueOf(c).Elem()
 	for name := range strings.SplitSeq(path, ".") {
@@ -22,8 +22,8 @@ func field(c *Config, path string) reflect.Value {
 // Set gives a key a value of its type.
 func Set(c *Config, path string, value any) { field(c, path).Set(reflect.ValueOf(value)) }
 
-// Lasting is a section's configuration without the keys that SIGHUP changes: what counts until
-// a restart.
+// Lasting is the configuration of a section without the keys that SIGHUP changes: the part that holds
+// until a restart.
 func Lasting(c Config, section string) Config {
 	for _, k := range Keys(section) {
 		if k.Reload == "SIGHUP" {
@@ -33,7 +33,7 @@ func Lasting(c Config, section string) Config {
 	return c
 }
 
-// String writes a cell as a flag takes it.
+// String formats a cell as a flag accepts it, and marks a disabled one.
 func (c GatewayCell) String() string {
 	uuid := ""
 	if c.UUID != "" {
