@@ -2,25 +2,25 @@ package expression
 
 import "sync"
 
-// maxCached is how many texts of a kind a Cache has; it begins anew when it is full.
+// maxCached is how many texts of a kind a Cache holds; when it is full, it starts over.
 const maxCached = 1024
 
-// Cache keeps what was made of texts. The zero value is ready.
+// Cache caches compiled texts. The zero value is ready.
 // Safe for concurrent use.
 type Cache struct {
 	programs texts[*Program]
 	weights  texts[*Weight]
 }
 
-// Compile is Compile, once a text.
+// Compile is Compile, but compiles each text once.
 func (c *Cache) Compile(text string) (*Program, error) { return c.programs.compile(text, Compile) }
 
-// CompileWeight is CompileWeight, once a text.
+// CompileWeight is CompileWeight, but compiles each text once.
 func (c *Cache) CompileWeight(text string) (*Weight, error) {
 	return c.weights.compile(text, CompileWeight)
 }
 
-// texts keeps what was made of texts, pointers.
+// texts caches the compiled form of texts, as pointers.
 type texts[P any] struct {
 	mu   sync.Mutex
 	made map[string]P

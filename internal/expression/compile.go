@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	// MaxBytes is how long a text may be.
+	// MaxBytes is the longest text.
 	MaxBytes = 2048
-	// MaxCost is what a host may cost, in steps: some 0.3 ms, where a usual one takes 2 µs, and 3 ms for
-	// one that is written to take long (BenchmarkHostile). It lets a loop go through the hundred traits
-	// that a host has.
+	// MaxCost is the most steps that a host may take: about 0.3 ms, where a typical host takes 2 µs, or
+	// 3 ms for a hostile text (BenchmarkHostile). It allows a loop over the hundred traits of a host.
 	MaxCost = 2000
-	// maxNodes and maxDepth bound what a text is parsed to, its macros expanded.
+	// maxNodes and maxDepth bound the parsed form of a text, with its macros expanded.
 	maxNodes = 1000
 	maxDepth = 50
 )
 
-// Problem is what is wrong with a text.
+// Problem says what is wrong with a text.
 type Problem struct {
-	// Line counts from 1, Column characters from 1; both 0: the whole.
+	// Line and Column count from 1, Column in characters; both are 0 if the problem is the whole text.
 	Line, Column int
 	Message      string
 }
@@ -39,7 +38,7 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", p.Line, p.Column, p.Message)
 }
 
-// environment is made once: it costs as much as some hundred texts.
+// environment is built once: it costs as much as some hundred texts.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(env.NewLibrarySubset().AddExcludedFunctions(env.NewFunction(overloads.Matches)))), matchesFunction(),
@@ -54,10 +53,11 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewCustomEnv(options...)
 })
 
-// Compile reads a text that gives a bool. An error is a *Problem, apart from defects of ours.
+// Compile compiles a text that results in a bool. Its error is a *Problem, except for internal errors.
 func Compile(text string) (*Program, error) { return compile(text, "a bool", types.BoolKind) }
 
-// compile reads a text that gives one of some kinds, or what is known only of a host.
+// compile compiles a text that results in one of some kinds, or in a type that is known only for a
+// host.
 func compile(text, what string, kinds ...types.Kind) (*Program, error) {
 	if len(text) > MaxBytes {
 		return nil, &Problem{Message: fmt.Sprintf("has %d bytes, must have at most %d", len(text), MaxBytes)}
@@ -103,8 +103,7 @@ func compile(text, what string, kinds ...types.Kind) (*Program, error) {
 	return out, nil
 }
 
-// fieldsOf says what there is below host or request: CEL knows their fields alone, and
-// not them.
+// fieldsOf lists the fields of host or request: CEL knows the fields alone, not these roots.
 func fieldsOf(root string) string {
 	var has []string
 	for i := range variables {
@@ -118,8 +117,8 @@ func fieldsOf(root string) string {
 	return " with such a field; it has " + strings.Join(has, ", ")
 }
 
-// ownMap refuses maps that the text makes: CEL goes through those in no order, so that
-// an answer could differ from one time to the next.
+// ownMap refuses map literals in the text: CEL iterates over them in no order, so that an answer could
+// differ from one evaluation to the next.
 func ownMap(tree *ast.AST) (found *Problem) {
 	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.MapKind && found == nil {
@@ -130,7 +129,7 @@ func ownMap(tree *ast.AST) (found *Problem) {
 	return found
 }
 
-// learn notes the keys that the text names, and whether it reads facts.
+// learn records the keys that the text names, and whether it reads facts.
 func (p *Program) learn(e ast.Expr) {
 	key := func(name string) {
 		if _, there := p.byKey[name]; !there {

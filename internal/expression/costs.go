@@ -9,18 +9,19 @@ import (
 )
 
 const (
-	// maxCompared is how many values two maps or lists of facts may have that are compared as a whole.
+	// maxCompared is how many values two maps or lists of facts may have if they are compared as a
+	// whole.
 	maxCompared = 256
-	// maxSorted is how many keys a map may have that is gone through.
+	// maxSorted is how many keys a map may have that an expression iterates over.
 	maxSorted = 512
 )
 
-// costs counts operations that CEL counts as one step: those that walk nested values, and those
-// on facts, whose types CEL does not know when it compiles. CEL asks
-// when the call is over: what one call may take is bounded where it is made (maps.go, pattern.go).
+// costs counts operations that CEL counts as one step although they cost more: those that walk nested
+// values, and those on facts, whose types CEL does not know at compile time. CEL asks for the cost
+// after the call, so the cost of one call is bounded where the call is made (maps.go, pattern.go).
 type costs struct{ patterns patterns }
 
-// CallCost is nil for what CEL counts rightly.
+// CallCost returns nil for calls that CEL counts correctly.
 func (c costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	var n int
 	switch function {
@@ -55,7 +56,7 @@ func (c costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	return &steps
 }
 
-// textOf is empty for what is no text.
+// textOf returns a text's value; "" for other values.
 func textOf(v ref.Val) string {
 	switch x := v.(type) {
 	case types.String:
@@ -74,7 +75,7 @@ func container(v ref.Val) bool {
 	return false
 }
 
-// sameSize is whether two maps or lists have to be gone through to be compared.
+// sameSize reports whether two maps or lists must be walked to be compared.
 func sameSize(a, b ref.Val) bool {
 	if x, ok := a.(traits.Mapper); ok {
 		y, ok := b.(traits.Mapper)
@@ -87,7 +88,7 @@ func sameSize(a, b ref.Val) bool {
 	return false
 }
 
-// size is how many values there are in v, itself counted, up to some thousands.
+// size is the number of values in v, including v itself, up to some thousands.
 func size(v ref.Val) int { return sizeWithin(v, 4*MaxCost) }
 
 func sizeWithin(v ref.Val, most int) int {

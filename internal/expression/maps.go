@@ -9,8 +9,8 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// adapter makes CEL's values of Go's. Maps are gone through in the order of their
-// keys, so that an answer does not hang on Go's.
+// adapter converts Go values to CEL values. Maps are iterated over in the order of their keys, so that
+// an answer does not depend on Go's random order.
 type adapter struct{}
 
 func (a adapter) NativeToValue(v any) ref.Val {
@@ -25,10 +25,10 @@ func (a adapter) NativeToValue(v any) ref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(v)
 }
 
-// sorted is a map whose keys come in order: by type, then by value.
+// sorted is a map whose iteration orders keys by type, then by value.
 type sorted struct{ traits.Mapper }
 
-// Equal gives up where it would compare more than maxCompared values.
+// Equal ends the evaluation if it would compare more than maxCompared values.
 func (m sorted) Equal(other ref.Val) ref.Val {
 	if sameSize(m, other) && size(m) > maxCompared {
 		giveUp()
@@ -36,7 +36,7 @@ func (m sorted) Equal(other ref.Val) ref.Val {
 	return m.Mapper.Equal(other)
 }
 
-// Iterator gives up where there are more than maxSorted keys.
+// Iterator ends the evaluation if there are more than maxSorted keys.
 func (m sorted) Iterator() traits.Iterator {
 	if n, _ := m.Size().(types.Int); n > maxSorted {
 		giveUp()
@@ -62,7 +62,7 @@ func (m sorted) Iterator() traits.Iterator {
 // list is a list of facts.
 type list struct{ traits.Lister }
 
-// Equal gives up where it would compare more than maxCompared values.
+// Equal ends the evaluation if it would compare more than maxCompared values.
 func (l list) Equal(other ref.Val) ref.Val {
 	if sameSize(l, other) && size(l) > maxCompared {
 		giveUp()

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// maxPatterns is how large the patterns of a text may be together, by sizeOf.
+	// maxPatterns bounds the sum of the sizes of a text's patterns (sizeOf).
 	maxPatterns = 1000
-	// maxPatternBytes is how long one may be: to read it can take 0.1 ms a byte.
+	// maxPatternBytes is the longest pattern: parsing can take 0.1 ms a byte.
 	maxPatternBytes = 512
 )
 
-// Overloads of matches: CEL has its own by other names.
+// Overloads of matches. CEL's own have other names.
 const (
 	matchesOf   = "matches_within_cost"
 	textMatches = "string_matches_within_cost"
 )
 
-// matchesFunction declares matches, which each text's patterns are the implementation of: CEL's own reads
-// a pattern again for each host, counts a call once it is over, and has a bound on patterns that panics
-// at a counted repetition.
+// matchesFunction declares matches, which each text implements with its own patterns. CEL's
+// implementation parses a pattern again for each host, counts a call only when it is over, and has a
+// bound on patterns that panics at a counted repetition.
 func matchesFunction() cel.EnvOption {
 	texts := []*cel.Type{cel.StringType, cel.StringType}
 	return cel.Function(overloads.Matches,
@@ -42,7 +42,7 @@ type pattern struct {
 	size int
 }
 
-// patterns are those of a text, by their own texts.
+// patterns are the patterns of a text, by their own text.
 type patterns map[string]*pattern
 
 func makePattern(text string) (*pattern, error) {
@@ -64,13 +64,13 @@ func makePattern(text string) (*pattern, error) {
 	return &pattern{re, size}, nil
 }
 
-// sizeOf is about how many steps a pattern has once its repetitions and classes are written out.
+// sizeOf is about how many steps a pattern has once its repetitions and classes are expanded.
 func sizeOf(re *syntax.Regexp) int {
 	size := 1
 	switch re.Op {
 	case syntax.OpLiteral:
 		size = len(re.Rune)
-	case syntax.OpCharClass: // Its ranges: those of Unicode have hundreds.
+	case syntax.OpCharClass: // ranges; Unicode classes have hundreds
 		size = max(1, len(re.Rune)/2)
 	case syntax.OpRepeat:
 		return size + max(re.Min, re.Max, 1)*sizeOf(re.Sub[0])
@@ -81,10 +81,10 @@ func sizeOf(re *syntax.Regexp) int {
 	return size
 }
 
-// costOf is what it costs to look for a pattern in a text, in steps.
+// costOf is the cost, in steps, of matching a pattern against a text.
 func (p *pattern) costOf(bytes int) int { return 1 + p.size/4 + (bytes+1)*p.size/40 }
 
-// use has matches go by the patterns of a text. What would cost too much is not begun.
+// use makes matches use the patterns of a text. It does not start a match that would cost too much.
 func (ps patterns) use() cel.ProgramOption {
 	return cel.OptimizeRegex(&interpreter.RegexOptimization{
 		Function: overloads.Matches, RegexIndex: 1,
@@ -107,12 +107,13 @@ func (ps patterns) use() cel.ProgramOption {
 	})
 }
 
-// giveUp ends the evaluation as CEL does when its steps are spent.
+// giveUp ends the evaluation in the way of CEL when its steps are used up.
 func giveUp() {
 	panic(interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded, Message: "would cost more than is left"})
 }
 
-// patternsOf reads the patterns in a text. One that is made at a host, of whatever there is, would have to be read there.
+// patternsOf parses the patterns in a text. It refuses a computed pattern, which would have to be
+// parsed for each host.
 func patternsOf(tree *ast.AST) (found patterns, wrong *Problem) {
 	found = patterns{}
 	all := 0

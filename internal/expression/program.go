@@ -12,19 +12,19 @@ import (
 	"cellgate/schedule"
 )
 
-// What hosts are rejected under, beside that the expression is false of them (no
-// detail) and the keys that the text names.
+// Details of rejects, besides the empty one for a false expression and those for the keys that the text
+// names.
 const (
 	unanswerable = "no answer"
 	tooCostly    = "too costly"
 	missing      = "missing"
 )
 
-// Program is a text, compiled. It is a schedule.Expression.
+// Program is a compiled text. It is a schedule.Expression.
 type Program struct {
 	text    string
 	program cel.Program
-	// details of rejects; byKey finds that of a missing key.
+	// details are those of rejects; byKey has the index of the detail for a missing key.
 	details []string
 	byKey   map[string]int
 	facts   bool
@@ -36,10 +36,10 @@ func (p *Program) Details() []string { return p.details }
 
 func (p *Program) ReadsFacts() bool { return p.facts }
 
-// hostCost is what a host costs beside the steps: making what is read of it.
+// hostCost is the cost of a host beyond the steps: building the values that are read.
 const hostCost = 5
 
-// Ask is 0, the first detail, for a host that the expression is false of.
+// Ask returns 0, the first detail, if the expression is false for the host, and -1 if it is true.
 func (p *Program) Ask(r *schedule.Request, h schedule.HostFacts) (why, cost int) {
 	answer, cost, err := p.eval(r, h)
 	switch {
@@ -53,7 +53,7 @@ func (p *Program) Ask(r *schedule.Request, h schedule.HostFacts) (why, cost int)
 	return p.at(unanswerable), cost
 }
 
-// eval gives the answer, and what it cost.
+// eval returns the answer and its cost.
 func (p *Program) eval(r *schedule.Request, h schedule.HostFacts) (answer ref.Val, cost int, err error) {
 	answer, spent, err := p.program.Eval(reading{r, h})
 	cost = hostCost
@@ -63,7 +63,7 @@ func (p *Program) eval(r *schedule.Request, h schedule.HostFacts) (answer ref.Va
 	return answer, cost, err
 }
 
-// why is the detail of an error.
+// why returns the detail for an error.
 func (p *Program) why(err error) int {
 	var cut interpreter.EvalCancelledError
 	if errors.As(err, &cut) {
@@ -88,7 +88,7 @@ func (p *Program) at(detail string) int {
 	return 0
 }
 
-// reading gives an expression the variables that it reads, and no others are made.
+// reading provides the variables that an expression reads, and builds no others.
 type reading struct {
 	request *schedule.Request
 	host    schedule.HostFacts

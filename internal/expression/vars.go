@@ -6,7 +6,7 @@ import (
 	"cellgate/schedule"
 )
 
-// variable is something that expressions read. All numbers are double.
+// variable is a value that expressions can read. All numbers are double.
 type variable struct {
 	name string
 	kind *cel.Type

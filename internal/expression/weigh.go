@@ -6,13 +6,12 @@ import (
 	"cellgate/schedule"
 )
 
-// Weight is a text that gives a host's raw weight, compiled. It is a
-// schedule.WeighExpression.
+// Weight is a compiled text that computes a host's raw weight. It is a schedule.WeighExpression.
 type Weight struct{ Program }
 
 var _ schedule.WeighExpression = (*Weight)(nil)
 
-// CompileWeight is Compile for a text that gives a number.
+// CompileWeight is Compile for a text that results in a number.
 func CompileWeight(text string) (*Weight, error) {
 	p, err := compile(text, "a number", types.DoubleKind, types.IntKind, types.UintKind)
 	if err != nil {
@@ -21,7 +20,7 @@ func CompileWeight(text string) (*Weight, error) {
 	return &Weight{*p}, nil
 }
 
-// Weigh has no number where the text has no answer, and where it gives something else.
+// Weigh returns ok = false if the text has no answer, or if the answer is no number.
 func (w *Weight) Weigh(r *schedule.Request, h schedule.HostFacts) (raw float64, cost int, ok bool) {
 	answer, cost, err := w.eval(r, h)
 	if err != nil {
