@@ -10,32 +10,32 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Limits are of one process; 0 means the default.
+// Limits are the limits of one process; 0 means the default.
 type Limits struct {
-	// Bytes of requests above Window that are being received or worked on, in total and of one
-	// caller: who a client certificate is of, else the address.
+	// Bytes and CallerBytes bound the bytes of requests above Window that are being received or
+	// processed, in total and of one caller: the owner of a client certificate, or else the address.
 	Bytes, CallerBytes int64
-	// Connections open at once, in total and from one address.
+	// Connections and AddressConnections bound the open connections, in total and from one address.
 	Connections, AddressConnections int
-	// CallerCalls are the calls under way of one agent's credential: a stream costs 32 KiB.
+	// CallerCalls bounds the concurrent calls of one agent's credential: a stream costs 32 KiB.
 	CallerCalls int
 }
 
 const (
-	// strangerBytes is what connections of which no call was admitted yet may hold together.
+	// strangerBytes bounds what all connections without an admitted call hold together.
 	strangerBytes = 16 << 20
-	// heavyCost is what large requests may cost together while they are decoded and answered.
+	// heavyCost bounds the sum of the costs of large requests that are being decoded and answered.
 	heavyCost = 32 << 20
 	// Light is the cost of a request that is decoded without waiting for others.
 	Light = 256 << 10
-	// ElementCost is what an element of a request (a value of JSON, a message of protobuf)
-	// adds to its bytes to make its cost. Decoded, a request takes up to ten times its cost.
+	// ElementCost is what each element of a request (a JSON value, a protobuf message) adds to its
+	// bytes to make its cost. Decoded, a request takes up to ten times its cost.
 	ElementCost = 32
-	// Window is what a stream may have of a message that is not charged: HTTP/2 has no
-	// smaller one in gRPC.
+	// Window is how much of a message a stream may hold without being charged: gRPC has no smaller
+	// HTTP/2 window.
 	Window = 64 << 10
-	// MaxMessage is the longest message that gRPC begins to read. It is above the longest
-	// that is taken, so that one a little too long gets an answer that names the limit.
+	// MaxMessage is the longest message that gRPC begins to read. It is above the longest accepted
+	// message, so that a slightly longer one gets an answer that names the limit.
 	MaxMessage = 5 << 20
 	// heavyWait is how long a large request waits for others.
 	heavyWait = 5 * time.Second
@@ -62,31 +62,31 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Ingress is what one process holds of its callers. Safe for concurrent use.
+// Ingress counts what callers make one process hold. Safe for concurrent use.
 type Ingress struct {
 	limits Limits
 	heavy  *semaphore.Weighted
 
 	mu sync.Mutex
-	// callers has the bytes charged to each caller that has any, "" those of strangers.
+	// callers has the bytes charged to each caller that has any; "" stands for all strangers.
 	callers map[string]int64
 	total   int64
 	// addresses counts the connections from each address.
 	addresses   map[string]int
 	connections int
-	// openFrom counts the calls under way that anybody may make, by address.
+	// openFrom counts the concurrent calls that need no credential, by address.
 	openFrom  map[string]int
 	openTotal int
-	// calls counts the calls under way of each agent's credential.
+	// calls counts the concurrent calls of each agent's credential.
 	calls map[string]int
-	// refused counts what was refused, by what ran out.
+	// refused counts refusals by limit.
 	refused map[Bound]uint64
 }
 
 // Bound names a limit.
 type Bound string
 
-// The limits that refuse.
+// The limits.
 const (
 	BoundBytes       Bound = "bytes"
 	BoundCallerBytes Bound = "caller_bytes"
@@ -105,10 +105,10 @@ func New(l Limits) *Ingress {
 	}
 }
 
-// stranger is the caller that all connections without an admitted call are.
+// stranger stands for all connections without an admitted call.
 const stranger = ""
 
-// charge takes n bytes for a caller; it is false when a limit forbids it.
+// charge charges n bytes to a caller; it returns false if a limit forbids that.
 func (in *Ingress) charge(caller string, n int64) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -147,8 +147,8 @@ func (in *Ingress) Body(caller string, n int64) (release func(), err error) {
 	return func() { in.release(caller, n) }, nil
 }
 
-// Heavy waits until a request of a cost may be decoded, and lets others wait until release
-// is called. Requests up to Light do not wait. The error is OVERLOADED, or ctx's.
+// Heavy waits until a request of a cost may be decoded. It then counts until the caller calls release.
+// Requests up to Light do not wait. The error is OVERLOADED, or ctx's.
 func (in *Ingress) Heavy(ctx context.Context, cost int64) (release func(), err error) {
 	if cost <= Light {
 		return func() {}, nil
@@ -176,7 +176,7 @@ func (in *Ingress) count(b Bound) {
 	in.refused[b]++
 }
 
-// Refused gives, for metrics, how often each limit refused.
+// Refused calls each with the number of refusals of each limit, for metrics.
 func (in *Ingress) Refused(each func(b Bound, n uint64)) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -185,7 +185,7 @@ func (in *Ingress) Refused(each func(b Bound, n uint64)) {
 	}
 }
 
-// Held gives the bytes that are charged.
+// Held is the number of bytes that are charged.
 func (in *Ingress) Held() int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()

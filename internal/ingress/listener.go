@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unackedWithin is how long what was sent may stay without an acknowledgement before the
-// kernel ends the connection. gRPC sets it itself, on a bare *net.TCPConn alone.
+// unackedWithin is how long sent bytes may stay unacknowledged before the kernel ends the connection.
+// gRPC itself sets this only on a bare *net.TCPConn.
 const unackedWithin = 10 * time.Second
 
-// Listener closes connections above the limits at once. Those that are open stay; a unix
-// socket's count in total only.
+// Listener closes new connections above the limits at once, and keeps open ones. Connections of a unix
+// socket count only in the total.
 func (in *Ingress) Listener(l net.Listener) net.Listener { return limited{l, in} }
 
 type limited struct {
@@ -35,8 +35,8 @@ func (l limited) Accept() (net.Conn, error) {
 	}
 }
 
-// boundUnacked sets TCP_USER_TIMEOUT. Where that fails keep-alive pings end a connection that
-// is gone, a little later.
+// boundUnacked sets TCP_USER_TIMEOUT. If that fails, keep-alive pings end a dead connection a little
+// later.
 func boundUnacked(c net.Conn) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -49,7 +49,7 @@ func boundUnacked(c net.Conn) {
 	}
 }
 
-// addressOf is what connections are counted by.
+// addressOf is the key by which connections are counted.
 func addressOf(c net.Conn) string {
 	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.IP.String()

@@ -14,31 +14,31 @@ import (
 )
 
 const (
-	// receiveWithin is how long a message may take from its length to its end; the
-	// connection of one that takes longer is closed.
+	// receiveWithin is how long a message may take from its length prefix to its end; then its
+	// connection is closed.
 	receiveWithin = 30 * time.Second
-	// claimWithin is how long a whole message stays charged until its call begins (Claim): it
-	// does not for one that was refused.
+	// claimWithin is how long a complete message stays charged until its call begins (Claim). For a
+	// refused call, that never happens.
 	claimWithin = 5 * time.Second
-	// mostUnfinished is how many streams of a connection may have an unfinished message:
-	// more than the server serves at once, since those it refused count until their client
+	// mostUnfinished is how many streams of a connection may have an unfinished message. It exceeds the
+	// number of streams that the server serves at once, since refused streams count until their client
 	// ends them.
 	mostUnfinished = 2 * 4096
-	// After refusedBeforePause refused calls a connection is read again after readPause: many
-	// calls then come with one read, and leave with one write. A flood of refused calls takes
-	// half of the processor time that way, and a refusal little more than the pause.
+	// After refusedBeforePause refused calls, the next read of a connection is delayed by readPause:
+	// many calls then arrive with one read, and are answered with one write. This halves the processor
+	// time of a flood of refused calls. A refusal takes little longer than the pause.
 	refusedBeforePause = 8
 	readPause          = 2 * time.Millisecond
-	// refusedStays is how long a connection stays whose certificate was refused.
+	// refusedStays is how long a connection stays open after its certificate was refused.
 	refusedStays  = time.Second
 	prefaceBytes  = len(http2.ClientPreface)
 	frameHeader   = 9
 	messageHeader = 5
 )
 
-// Meter charges the messages that come on a connection with HTTP/2 to a caller. Without a
-// caller they are its address's when the connection is admitted, else a stranger's, until a
-// call on it is admitted (Admit).
+// Meter charges the messages on an HTTP/2 connection to a caller. Without a caller, they are charged to
+// the connection's address if it is admitted. Otherwise they are charged to the strangers until a call
+// on it is admitted (Admit).
 func (in *Ingress) Meter(c net.Conn, caller string, admitted bool) net.Conn {
 	m := &metered{Conn: c, in: in, caller: caller, skip: prefaceBytes, streams: map[uint32]*unfinished{}}
 	if admitted {
@@ -47,26 +47,26 @@ func (in *Ingress) Meter(c net.Conn, caller string, admitted bool) net.Conn {
 	return m
 }
 
-// Admit makes a stranger's connection known: from now on its messages are charged to its
-// address. addr is the address of a call's peer.
+// Admit ends a connection's state as a stranger: from now on its messages are charged to its address.
+// addr is the address of a call's peer.
 func Admit(addr net.Addr) {
 	if a, ok := addr.(meteredAddr); ok {
 		a.c.admit()
 	}
 }
 
-// CallRefused counts a refused call of a connection, whose reads are paced by it. addr is the
-// address of the call's peer.
+// CallRefused counts a refused call of a connection, which slows down its reads. addr is the address of
+// the call's peer.
 func CallRefused(addr net.Addr) {
 	if a, ok := addr.(meteredAddr); ok {
 		a.c.refused.Add(1)
 	}
 }
 
-// CertificateRefused ends a connection, once the answer had time to leave, of which a call was
-// refused for its certificate: the next connection shows the one that the caller's files hold
-// then. Where the certificate is good, but not for that call (known), a connection stays of
-// which another call was admitted. addr is the address of the call's peer.
+// CertificateRefused closes a connection after a call was refused for its certificate, once the answer
+// had time to leave: the next connection shows the certificate that the caller's files have then. If
+// the certificate is valid, but not for that call (known), the connection stays if another call on it
+// was admitted. addr is the address of the call's peer.
 func CertificateRefused(addr net.Addr, known bool) {
 	a, ok := addr.(meteredAddr)
 	if !ok || a.c.ending.Swap(true) {
@@ -75,32 +75,32 @@ func CertificateRefused(addr net.Addr, known bool) {
 	time.AfterFunc(refusedStays, func() {
 		a.c.ending.Store(false)
 		if !known || !a.c.admitted.Load() {
-			_ = a.c.Close() // nobody is left to tell
+			_ = a.c.Close() // there is nobody to report an error to
 		}
 	})
 }
 
-// meteredAddr finds the connection of a call: gRPC hands on nothing else of it.
+// meteredAddr leads from a call to its connection: gRPC passes on nothing else.
 type meteredAddr struct {
 	net.Addr
 	c *metered
 }
 
-// metered is a connection of which the frames are followed as they are read.
+// metered is a connection whose frames are parsed as they are read.
 type metered struct {
 	net.Conn
 	in *Ingress
 	// refused counts calls that were refused since the last pause.
 	refused atomic.Int32
-	// admitted is set once a call of the connection was, ending while CertificateRefused waits.
+	// admitted: a call of the connection was admitted; ending: CertificateRefused waits.
 	admitted, ending atomic.Bool
 
-	// Only Read uses these. skip is how many bytes of no interest follow, head the
-	// header of the next frame, as far as it was read.
+	// Only Read uses these fields. skip is how many bytes to ignore; head is the header of the next
+	// frame, have bytes of which were read.
 	skip int
 	head [frameHeader]byte
 	have int
-	// Of a DATA frame: what is left of it, its padding, and whose it is.
+	// The current DATA frame: its remaining data, its padding, and its stream.
 	data, pad int
 	padded    bool
 	stream    uint32
@@ -109,18 +109,18 @@ type metered struct {
 	mu     sync.Mutex
 	caller string
 	closed bool
-	// streams have those with an unfinished message, arrived the whole ones that are charged
+	// streams are those with an unfinished message; arrived are the complete messages that are charged
 	// and not claimed yet.
 	streams map[uint32]*unfinished
 	arrived []*unfinished
 }
 
-// unfinished is a message of which not everything was read.
+// unfinished is a message that was not read completely.
 type unfinished struct {
 	prefix [messageHeader]byte
 	have   int
 	left   int64
-	// charged is its length, once that is charged to caller, until expires.
+	// charged is the part of its length that is charged to caller until expires fires.
 	charged int64
 	caller  string
 	expires *time.Timer
@@ -172,7 +172,7 @@ func (c *metered) admit() {
 	}
 }
 
-// follow parses the bytes that were read. It changes the length of a message that is refused.
+// follow parses the bytes that were read. It overwrites the length of a refused message.
 func (c *metered) follow(b []byte) error {
 	for len(b) > 0 {
 		switch {
@@ -222,7 +222,7 @@ func (c *metered) skipPadding() {
 	}
 }
 
-// frame begins a frame.
+// frame parses the header of a frame.
 func (c *metered) frame() {
 	length := int(c.head[0])<<16 | int(c.head[1])<<8 | int(c.head[2])
 	kind, flags := http2.FrameType(c.head[3]), http2.Flags(c.head[4])
@@ -247,7 +247,7 @@ func (c *metered) frame() {
 	}
 }
 
-// endStream forgets the message of a stream that ended.
+// endStream drops the message of a stream that ended.
 func (c *metered) endStream(id uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,7 +257,7 @@ func (c *metered) endStream(id uint32) {
 	}
 }
 
-// finish releases what a message was charged. The caller has the lock.
+// finish releases a message's charge. The caller holds the lock.
 func (c *metered) finish(m *unfinished) {
 	if m.charged > 0 {
 		m.expires.Stop()
@@ -266,15 +266,15 @@ func (c *metered) finish(m *unfinished) {
 	}
 }
 
-// message follows the messages of the current stream through a part of a DATA frame, of
-// which c.data bytes are left, b included.
+// message parses messages of the current stream in a part of a DATA frame. c.data bytes of the frame
+// are left, including b.
 func (c *metered) message(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := c.streams[c.stream]
 	for rest := c.data; len(b) > 0; {
 		if m == nil {
-			// The usual case: all of a message in one part of a frame.
+			// The usual case: a whole message in one part of a frame.
 			if n := wholeMessage(b); n > 0 {
 				b, rest = b[n:], rest-n
 				continue
@@ -311,7 +311,7 @@ func (c *metered) message(b []byte) error {
 	return nil
 }
 
-// wholeMessage gives the bytes of the message that b begins with; 0 when it is not whole.
+// wholeMessage returns the length of the message at the beginning of b; 0 if it is not complete.
 func wholeMessage(b []byte) int {
 	if len(b) < messageHeader {
 		return 0
@@ -322,22 +322,22 @@ func wholeMessage(b []byte) int {
 	return 0
 }
 
-// begin charges a message whose length was read: its last bytes are those of prefix, its
-// first from bytes were handed on already. What its frame brings whole, of which rest bytes
-// are left, needs no charge. Neither does what fits into the window of a stream of a stranger:
-// a call that is not admitted ends at once, and open calls are few. A message that is refused
-// becomes one that is too long: gRPC ends its stream with RESOURCE_EXHAUSTED.
+// begin charges a message whose length prefix is complete: prefix has its last bytes, and its first
+// from bytes were passed on already. A message needs no charge if the rest bytes of its frame contain
+// it whole. Neither does a stranger's message that fits into a stream's window: a call that is not
+// admitted ends at once, and open calls are few. A refused message gets a length that is too long, so
+// that gRPC ends its stream with RESOURCE_EXHAUSTED.
 func (c *metered) begin(m *unfinished, prefix []byte, from int, rest int64) error {
 	free := rest
 	if c.caller == stranger {
 		free = max(rest, Window)
 	}
 	if m.left <= free || m.left > MaxMessage {
-		return nil // gRPC refuses what is too long by itself
+		return nil // gRPC itself refuses messages that are too long
 	}
 	if c.closed || !c.in.charge(c.caller, m.left) {
 		if c.closed || from > 1 {
-			return errRefused // a part of the length was handed on
+			return errRefused // a part of the length was passed on
 		}
 		for i := max(0, 1-from); i < len(prefix); i++ {
 			prefix[i] = math.MaxUint8
@@ -349,13 +349,13 @@ func (c *metered) begin(m *unfinished, prefix []byte, from int, rest int64) erro
 	return nil
 }
 
-// arrive keeps a whole message charged until it is claimed. The caller has the lock.
+// arrive keeps a complete message charged until it is claimed. The caller holds the lock.
 func (c *metered) arrive(m *unfinished) {
 	if m.charged == 0 {
 		return
 	}
 	if m.charged <= Window {
-		c.finish(m) // Claim asks for larger ones only
+		c.finish(m) // Claim needs only larger ones
 		return
 	}
 	m.expires.Stop()
@@ -370,9 +370,9 @@ func (c *metered) arrive(m *unfinished) {
 	c.arrived = append(c.arrived, m)
 }
 
-// Claim takes over the charge of a message of n bytes that a call received: it lasts until
-// release is called. addr is the address of the call's peer; where that is not metered, and
-// for a message that needs no charge, there is nothing to release. The error is OVERLOADED.
+// Claim takes over the charge of a message of n bytes that a call received; it lasts until the caller
+// calls release. addr is the address of the call's peer. If that is not metered, or the message needs
+// no charge, release does nothing. The error is OVERLOADED.
 func Claim(addr net.Addr, n int64) (release func(), err error) {
 	a, ok := addr.(meteredAddr)
 	if !ok || n <= Window {
@@ -386,7 +386,7 @@ func (c *metered) claim(n int64) (release func(), err error) {
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.arrived, func(m *unfinished) bool { return m.charged == n })
 	if i < 0 {
-		return c.in.Body(c.caller, n) // it waited for too long
+		return c.in.Body(c.caller, n) // its charge had expired
 	}
 	m := c.arrived[i]
 	m.expires.Stop()

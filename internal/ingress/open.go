@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Bounds of calls that anybody may make: how many at once, in total and from one address, and
-// how long one may take.
+// Bounds of calls that need no credential: how many at once, in total and from one address, and how
+// long one may take.
 const (
 	openCalls        = 1024
 	openAddressCalls = 64
-	// OpenWithin is of a call with one answer, OpenStreamWithin of a stream.
+	// OpenWithin is the limit of a unary call, OpenStreamWithin of a stream.
 	OpenWithin       = 10 * time.Second
 	OpenStreamWithin = 10 * time.Minute
 )
 
-// Open counts a call that anybody may make, until it ends or its time is over. It gives the
-// call's context. The error is OVERLOADED.
+// Open counts a call that needs no credential until it ends or its time is over. It returns the call's
+// context. The error is OVERLOADED.
 func (in *Ingress) Open(ctx context.Context, addr net.Addr, within time.Duration) (context.Context, error) {
 	from := HostOf(addr.String())
 	in.mu.Lock()
@@ -56,7 +56,7 @@ func (in *Ingress) Call(ctx context.Context, caller string) error {
 	return nil
 }
 
-// countDown takes one from a count, and forgets it at 0.
+// countDown decrements a count, and removes it at 0.
 func countDown(counts map[string]int, of string) {
 	if counts[of]--; counts[of] == 0 {
 		delete(counts, of)

@@ -1,3 +1,3 @@
-// Package floodtest is a hostile gRPC client for tests: it begins many messages on one
-// connection and ends none.
+// Package floodtest is a hostile gRPC client for tests: it begins many messages on one connection and
+// completes none.
 package floodtest

@@ -13,31 +13,32 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Flood is what is sent.
+// Flood describes the messages to send.
 type Flood struct {
 	// Method is /service/method.
 	Method string
-	// Headers are sent besides, pairs of a name and a value.
+	// Headers are additional headers, in pairs of name and value.
 	Headers []string
 	Streams int
-	// Declared is the length at the beginning of each message, Sent how much of it is sent.
+	// Declared is the length in each message's prefix; Sent is how much of the message is sent.
 	Declared, Sent int
 }
 
 // Result is what became of the streams.
 type Result struct {
-	// Taken are those of which the server let everything be sent, Refused those that it ended.
+	// Taken is the number of streams on which the server accepted all bytes; Refused of those that it
+	// ended.
 	Taken, Refused int
-	// Status counts the refused by grpc-status; "" without one.
+	// Status counts the refused streams by grpc-status; "" for none.
 	Status map[string]int
 }
 
-// window is what may be sent of a stream before the server grants more.
+// window is how much may be sent on a stream before the server grants more.
 const window = 64 << 10
 
 const frame = 16 << 10
 
-// patience bounds a flood whose server says nothing.
+// patience bounds a flood whose server sends nothing.
 const patience = time.Minute
 
 type flow struct {
@@ -45,8 +46,8 @@ type flow struct {
 	over          bool
 }
 
-// Run floods the server at the other end of a connection, and leaves it open. It returns once
-// every stream was refused, or has sent what it is to send.
+// Run floods the server at the other end of a connection, and leaves the connection open. It returns
+// when every stream was refused or has sent all of its bytes.
 func (f Flood) Run(c net.Conn) (Result, error) {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return Result{}, err
@@ -54,7 +55,7 @@ func (f Flood) Run(c net.Conn) (Result, error) {
 	out := Result{Status: map[string]int{}}
 	w := http2.NewFramer(c, c)
 	w.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	// What is written and what is read do not wait for each other.
+	// Writing and reading do not wait for each other.
 	orders, failed := make(chan func() error, 1<<16), make(chan error, 1)
 	go func() {
 		for order := range orders {
@@ -89,7 +90,7 @@ func (f Flood) Run(c net.Conn) (Result, error) {
 	return out, errors.Join(err, <-failed)
 }
 
-// read follows what the server says until every stream is done.
+// read processes the server's frames until every stream is done.
 func (f Flood) read(w *http2.Framer, orders chan<- func() error, streams map[uint32]*flow, out *Result) error {
 	for out.Taken+out.Refused < f.Streams {
 		got, err := w.ReadFrame()
@@ -146,7 +147,7 @@ func (f Flood) begin(w *http2.Framer, id uint32) error {
 	return w.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true})
 }
 
-// more sends what is granted, and never the end.
+// more sends as much as the server grants, and never the end of the stream.
 func (f Flood) more(w *http2.Framer, orders chan<- func() error, id uint32, s *flow) {
 	for s.sent < f.Sent && s.sent < s.granted {
 		n := min(frame, f.Sent-s.sent, s.granted-s.sent)
