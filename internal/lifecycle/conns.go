@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// newFor is how long a connection on which nothing was sent yet is waited for.
+// newFor is how long to wait for a connection on which nothing was sent yet.
 const newFor = time.Second
 
-// conns knows what a server's connections are doing. http.Server.Shutdown alone
-// drops a request that it has read and not begun to answer: so it is called only
-// when there is none.
+// conns follows the states of a server's connections. http.Server.Shutdown alone drops a request that
+// it has read and not begun to answer, so it is called only when there is none.
 type conns struct {
 	mu     sync.Mutex
 	states map[net.Conn]http.ConnState
@@ -51,8 +50,8 @@ func (c *conns) count(s http.ConnState) (n int) {
 	return n
 }
 
-// settle waits until no connection has a request and none is so new that one may
-// be on its way; until ctx ends at most.
+// settle waits until no connection has a request, and none is so new that a request may be on its way;
+// at most until ctx ends.
 func (c *conns) settle(ctx context.Context) {
 	fresh := time.NewTimer(newFor)
 	defer fresh.Stop()

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Listen opens a TCP listener. flag is the flag that sets addr, without dashes;
-// errors name both.
+// Listen opens a TCP listener. flag is the name of the flag that sets addr, without dashes; errors name
+// both.
 func Listen(addr, flag string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	switch {

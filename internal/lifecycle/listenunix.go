@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// unixMode is who may connect: the owner and the group of the socket's file.
+// unixMode allows the owner and the group of the socket's file to connect.
 const unixMode fs.FileMode = 0o660
 
-// maxUnixPath is how many bytes of a socket's path the kernel takes.
+// maxUnixPath is the longest socket path that the kernel accepts, in bytes.
 const maxUnixPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
-// ListenUnix opens a listener at a path. Nobody but the owner and the group may connect,
-// at no moment. A socket that a process left behind is replaced; one that is served, or
-// a file of another kind, is an error that names both the path and the flag. Closing the
-// listener removes the file.
+// ListenUnix opens a listener at a path. At no moment can anyone but the owner and the group connect.
+// It replaces a socket that a process left behind. A socket that is served, or a file of another kind,
+// is an error that names the path and the flag. Closing the listener removes the file.
 func ListenUnix(path, flag string) (net.Listener, error) {
 	l, err := listenUnix(path)
 	if err != nil {
@@ -34,12 +33,12 @@ func listenUnix(path string) (net.Listener, error) {
 	if err := vacant(path); err != nil {
 		return nil, err
 	}
-	// Made where nobody else may look, and moved to its place once the mode is right.
+	// Create the socket where nobody else has access, and move it to its place once its mode is right.
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".s")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // empty, or of no use
+	defer func() { _ = os.RemoveAll(dir) }() // empty, or not needed any more
 	made := filepath.Join(dir, "s")
 	if over := len(made) - maxUnixPath; over > 0 {
 		return nil, fmt.Errorf("the directory's path is %d bytes too long for a socket", over)
@@ -56,7 +55,7 @@ func listenUnix(path string) (net.Listener, error) {
 	return &unixListener{UnixListener: l, path: path, file: info}, nil
 }
 
-// vacant reports why no socket can be made at a path.
+// vacant returns an error if no socket can be created at a path.
 func vacant(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -78,7 +77,7 @@ func vacant(path string) error {
 	return errors.New("another process serves it; stop that or give another path")
 }
 
-// unixListener removes its file when it is closed, as long as that is its own.
+// unixListener removes its file when it is closed, if the file is still its own.
 type unixListener struct {
 	*net.UnixListener
 	path string

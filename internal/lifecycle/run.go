@@ -14,32 +14,30 @@ import (
 
 // Part is something that runs until its context ends.
 type Part struct {
-	// Name is what errors and the log call it.
+	// Name identifies the part in errors and the log.
 	Name string
 	Run  func(ctx context.Context) error
-	// Ready, when set, is waited for before the next part is started.
+	// Ready, if set, must be closed before the next part is started.
 	Ready <-chan struct{}
-	// Drain, when set, is called once before any part is stopped: from then on
-	// the part says that it wants no new work, and goes on working. It must not
-	// wait.
+	// Drain, if set, is called once before any part is stopped. From then on the part announces that it
+	// wants no new work, and continues to work. Drain must not block.
 	Drain func()
 }
 
 // Limits bound how a process stops.
 type Limits struct {
-	// Drain is how long everything goes on after Part.Drain was called, so that load
-	// balancers see it and go elsewhere.
+	// Drain is how long all parts continue after Part.Drain was called, so that load balancers notice
+	// it and choose other processes.
 	Drain time.Duration
-	// Grace bounds the stopping of all parts together.
+	// Grace bounds the time in which all parts together must stop.
 	Grace time.Duration
 }
 
-// ErrStuck is in Run's error when parts had not ended after the grace.
+// ErrStuck is in Run's error if parts had not ended after the grace.
 var ErrStuck = errors.New("did not stop in time")
 
-// Signals gives a context that ends at the first SIGINT or SIGTERM. A second
-// one ends the process at once, as if nobody listened: nobody does any more when the
-// context ends. The cancel function must be called.
+// Signals returns a context that ends at the first SIGINT or SIGTERM. A second signal ends the process
+// at once, because the signals are no longer caught then. The caller must call the cancel function.
 func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	first := make(chan os.Signal, 1)
@@ -64,11 +62,10 @@ type running struct {
 	err    error
 }
 
-// Run starts the parts in order and runs them until ctx ends or one of them
-// returns, with or without an error. Then it tells all of them to drain and, when
-// it was ctx, goes on for limits.Drain; then it stops them one by one, the last
-// started first, each only when those after it have ended; limits.Grace bounds
-// all of that together. It returns the errors of the parts, named; nil when there
+// Run starts the parts in order and runs them until ctx ends or one of them returns, with or without an
+// error. Then it drains all of them and, if ctx ended, continues for limits.Drain. Then it stops them
+// one by one, in the reverse order of their start, each only when those after it have ended.
+// limits.Grace bounds the stopping as a whole. Run returns the named errors of the parts; nil if there
 // are none. The end of ctx is not an error.
 func Run(ctx context.Context, log *slog.Logger, limits Limits, parts ...Part) error {
 	first := make(chan *running, len(parts))
@@ -99,7 +96,7 @@ func Run(ctx context.Context, log *slog.Logger, limits Limits, parts ...Part) er
 	return stop(started, limits.Grace)
 }
 
-// drain tells all parts, the last started first.
+// drain calls Drain of all parts, the last started first.
 func drain(started []*running) {
 	for i := len(started) - 1; i >= 0; i-- {
 		if d := started[i].Drain; d != nil {
@@ -116,8 +113,7 @@ func ended(log *slog.Logger, r *running) {
 	log.Info("stopping", "because", r.Name+" ended")
 }
 
-// start runs a part under a context that does not end with ctx but when the part
-// is stopped in its turn.
+// start runs a part under a context that does not end with ctx, but only when the part is stopped.
 func start(ctx context.Context, p Part, first chan<- *running) *running {
 	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &running{Part: p, cancel: cancel, ended: make(chan struct{})}
@@ -131,7 +127,7 @@ func start(ctx context.Context, p Part, first chan<- *running) *running {
 	return r
 }
 
-// waitReady is false when some part ended, or ctx did, before r was ready.
+// waitReady returns false if some part, or ctx, ended before r was ready.
 func (r *running) waitReady(ctx context.Context, first chan *running) bool {
 	if r.Ready == nil {
 		return true
@@ -159,7 +155,7 @@ func stop(started []*running, grace time.Duration) error {
 		select {
 		case <-r.ended:
 		case <-limit.C:
-			limit.Reset(0) // those before get no more time either
+			limit.Reset(0) // the parts before get no more time either
 			select {
 			case <-r.ended:
 			default:

@@ -14,26 +14,26 @@ import (
 	"google.golang.org/grpc"
 )
 
-// finishWithin is how long all servers of a process let what they work on finish when it
-// stops. A selection takes longer only when its caller allowed that and cells are slow.
+// finishWithin is how long all servers of a process may finish their calls when it stops. A selection
+// takes longer only if its caller allows that and cells are slow.
 const finishWithin = 10 * time.Second
 
-// finishAtLeast is what a server has of that when others used it up, endWithin how long the
-// handlers of calls that were ended may take to return. A connection that has sent nothing
-// ends within the server's connection timeout (10 s), which Stop waits for too.
+// finishAtLeast is the part of it that a server gets even if others used it up. endWithin is how long
+// handlers of cancelled calls may take to return. Stop also waits for connections that have sent
+// nothing: they end within the server's connection timeout (10 s).
 const (
 	finishAtLeast = time.Second
 	endWithin     = 10 * time.Second
 )
 
-// finishBy is the cause of the end of a part's context when the process stops.
+// finishBy is the cause with which a part's context ends when the process stops.
 type finishBy struct{ time.Time }
 
 func (finishBy) Error() string { return "the process stops" }
 
 func (finishBy) Is(target error) bool { return target == context.Canceled }
 
-// finishTime is how long a server whose context has ended lets calls finish.
+// finishTime is how long a server whose context has ended may finish its calls.
 func finishTime(ctx context.Context) time.Duration {
 	if by, ok := errors.AsType[finishBy](context.Cause(ctx)); ok {
 		return max(time.Until(by.Time), finishAtLeast)
@@ -41,15 +41,15 @@ func finishTime(ctx context.Context) time.Duration {
 	return finishWithin
 }
 
-// GRPCServer is what GRPC needs of a grpc.Server.
+// GRPCServer is the part of grpc.Server that GRPC needs.
 type GRPCServer interface {
 	Serve(l net.Listener) error
 	GracefulStop()
 	Stop()
 }
 
-// GRPC serves s on all listeners. Stopping lets calls finish for a while, then ends
-// them. A handler that goes on all the same is ErrStuck.
+// GRPC serves s on all listeners. When it stops, calls may finish for a while and are then cancelled.
+// If a handler still does not return, the error is ErrStuck.
 func GRPC(name string, s GRPCServer, listeners ...net.Listener) Part {
 	return Part{Name: name, Run: func(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
@@ -88,9 +88,9 @@ func GRPC(name string, s GRPCServer, listeners ...net.Listener) Part {
 	}}
 }
 
-// HTTP serves h on l. While it drains every answer closes its connection, so that
-// the client's next request goes elsewhere and none meets a connection that is
-// being closed. Stopping lets requests finish for a while, then ends them.
+// HTTP serves h on l. While it drains, every answer closes its connection, so that the client's next
+// request goes elsewhere and none meets a connection that is being closed. When it stops, requests may
+// finish for a while and are then cancelled.
 func HTTP(name string, h http.Handler, l net.Listener, log *slog.Logger) Part {
 	var draining atomic.Bool
 	closing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -126,7 +126,8 @@ func HTTP(name string, h http.Handler, l net.Listener, log *slog.Logger) Part {
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime(ctx))
 			defer cancel()
 			draining.Store(true)
-			// Nobody new; then an answer for everybody who came; then the idle ones.
+			// First accept no new connections, then answer the open requests, then close the idle
+			// connections.
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				return err
 			}
