@@ -12,20 +12,20 @@ type place struct{ group, name string }
 
 func (p place) String() string { return "[" + p.group + "] " + p.name }
 
-// assignment is an option as a file has it.
+// assignment is an option in a file.
 type assignment struct {
 	place
 	value string
-	// file and line say where the assignment begins; line counts from 1.
+	// file and line are where the assignment begins; line counts from 1.
 	file string
 	line int
 }
 
 func (a assignment) at() string { return fmt.Sprintf("%s:%d", a.file, a.line) }
 
-// parseINI takes a file apart as oslo.config's iniparser does: a line that begins
-// with a blank goes on with the value before it, an empty line ends a value, and
-// comments are whole lines. Lines that cannot be read are among problems; the rest is given.
+// parseINI parses a file as oslo.config's iniparser does: a line that begins with a blank continues the
+// value before it, an empty line ends a value, and comments are whole lines. Lines that cannot be
+// parsed become problems; all others are returned.
 func parseINI(file, text string) (all []assignment, problems []string) {
 	var open *assignment
 	group := ""
@@ -85,7 +85,7 @@ func parseINI(file, text string) (all []assignment, problems []string) {
 	return all, problems
 }
 
-// groupName: oslo.config compares groups without case, but for DEFAULT.
+// groupName: oslo.config compares groups without case, except DEFAULT.
 func groupName(name string) string {
 	if name == "DEFAULT" {
 		return name
@@ -93,7 +93,7 @@ func groupName(name string) string {
 	return strings.ToLower(name)
 }
 
-// unquote takes away the quotes around a whole value; one alone is both.
+// unquote removes the quotes around a whole value; a single quote character counts as both.
 func unquote(v string) string {
 	if v == `"` || v == "'" {
 		return ""

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The packages that Nova's own filters and weighers are in.
+// The packages of Nova's own filters and weighers.
 const (
 	filterPackage  = "nova.scheduler.filters."
 	weigherPackage = "nova.scheduler.weights."
@@ -13,8 +13,8 @@ const (
 	allWeighers    = weigherPackage + "all_weighers"
 )
 
-// always are cellgate's filters for what Nova leaves to Placement and does before
-// its filters run; they run whatever is enabled, first.
+// always are cellgate's filters for the checks that Nova leaves to Placement or makes before its
+// filters run. They run first, whichever filters are enabled.
 var always = []string{"HostFilter", "AvailabilityZoneFilter", "AggregateFilter", "TraitFilter", "ResourceFilter"}
 
 // needed are filters that cellgate runs even when they are not enabled, and why.
@@ -24,13 +24,13 @@ var needed = []struct{ name, why string }{
 	{"ServerGroupAffinityFilter", "Nova without it refuses groups with the policy affinity"},
 }
 
-// RunsAnyway reports whether cellgate runs a filter whatever is enabled.
+// RunsAnyway reports whether cellgate runs a filter even if it is not enabled.
 func RunsAnyway(filter string) bool {
 	return slices.Contains(always, filter) || slices.ContainsFunc(needed, func(n struct{ name, why string }) bool { return n.name == filter })
 }
 
-// ofNova are the filters that a Nova of some release has had: what there is to
-// say of one beyond its name, or "".
+// ofNova are the filters of some release of Nova: redundant says why one can be deleted, gone why it no
+// longer exists.
 var ofNova = map[string]struct{ redundant, gone string }{
 	"AllHostsFilter":                    {redundant: "it rejects nothing"},
 	"ComputeFilter":                     {},
@@ -70,21 +70,20 @@ var ofNova = map[string]struct{ redundant, gone string }{
 	"TrustedFilter":          {gone: "Nova removed it in 16.0.0; require a trait of trusted hosts instead"},
 }
 
-// weighers are Nova's, in the order their scores are added.
+// weighers are Nova's, in the order in which their scores are added.
 var weighers = []string{
 	"RAMWeigher", "CPUWeigher", "DiskWeigher", "IoOpsWeigher", "ServerGroupSoftAffinityWeigher",
 	"ServerGroupSoftAntiAffinityWeigher", "BuildFailureWeigher", "CrossCellWeigher", "PCIWeigher",
 	"HypervisorVersionWeigher", "NumInstancesWeigher", "MetricsWeigher", "ImagePropertiesWeigher",
 }
 
-// className gives the class of a name or of a path in Nova's package; false for
-// any other path.
+// className returns the class of a name, or of a path in Nova's package; false for any other path.
 func className(name, pkg string) (string, bool) {
 	dot := strings.LastIndexByte(name, '.')
 	return name[dot+1:], dot < 0 || strings.HasPrefix(name, pkg)
 }
 
-// architectures are what Nova takes for one (nova/objects/fields.py).
+// architectures are the names that Nova accepts (nova/objects/fields.py).
 var architectures = []string{
 	"alpha", "armv6", "armv7l", "armv7b", "aarch64", "cris", "i686", "ia64", "lm32", "m68k", "microblaze", "microblazeel",
 	"mips", "mipsel", "mips64", "mips64el", "openrisc", "parisc", "parisc64", "ppc", "ppcle", "ppc64", "ppc64le", "ppcemb",

@@ -3,7 +3,7 @@ package novaconf
 import "strings"
 
 // notifications reads which driver sends notifications. Nova sends by every driver that is named;
-// here the last one of a message bus counts.
+// cellgate uses only the last driver of a message bus.
 func (t *translation) notifications() {
 	option := place{notifying, "driver"}
 	driver := ""

@@ -7,29 +7,29 @@ import (
 	"cellgate/internal/novarelease"
 )
 
-// option is one of Nova's options, and what becomes of it here: it counts unless idle or missing is given.
+// option is one of Nova's options and its effect in cellgate. It has an effect unless idle or missing
+// is set.
 type option struct {
 	place
 	kind kind
-	// weigher is whose multiplier it is; "" for other options.
+	// weigher is the weigher whose multiplier the option is; "" for other options.
 	weigher string
-	// old are the places where older releases had it; they still count.
+	// old are the option's names in older releases; they still count.
 	old []place
-	// standard is Nova's default, as text. An integer's or number's least value.
+	// standard is Nova's default, as text; least is the lowest value of an integer or number.
 	standard string
 	least    *float64
-	// most, above 0, is what a greater integer counts as here.
+	// most, if above 0, is the value to which a greater integer is reduced.
 	most int64
-	// factors: items of the list that are no NAME=NUMBER do not count, as in Nova.
+	// factors: list items that are not NAME=NUMBER are ignored, as in Nova.
 	factors bool
-	// needed: an empty value counts as Nova's default.
+	// needed: an empty value means Nova's default.
 	needed bool
-	// values, when given, are all that Nova takes besides none.
+	// values, if set, are all values that Nova accepts, besides none.
 	values []string
-	// idle says why it has no effect here.
+	// idle says why the option has no effect in cellgate.
 	idle string
-	// missing says what cellgate does not have: any value but the default is
-	// refused.
+	// missing says what cellgate lacks: any value but the default is refused.
 	missing string
 }
 
@@ -37,14 +37,14 @@ const (
 	filters   = "filter_scheduler"
 	scheduler = "scheduler"
 	metrics   = "metrics"
-	// workarounds has options for other services too: only those of the scheduler are
-	// read, and no name in it is unknown.
+	// workarounds has options of other services, too: only those of the scheduler are read, and no name
+	// in it counts as unknown.
 	workarounds = "workarounds"
-	// pci has options of computes too: of it alias is read.
+	// pci has options of computes, too: only alias is read.
 	pci = "pci"
-	// rabbit has options of clients and of notifications too: those of servers are read.
+	// rabbit has options of clients and of notifications, too: only those of servers are read.
 	rabbit = "oslo_messaging_rabbit"
-	// notifying has options of the library, notifications of every service of Nova.
+	// notifying has oslo.messaging's options, notifications those of every service of Nova.
 	notifying     = "oslo_messaging_notifications"
 	notifications = "notifications"
 )
@@ -71,8 +71,8 @@ func multiplier(weigher, name, standard string, old ...string) option {
 	return opt(filters, name, number, standard, old...).weighs(weigher)
 }
 
-// tableOfOptions has every option of the sections that Nova's scheduler reads,
-// today's and those of older releases that configurations still carry.
+// tableOfOptions has every option of the sections that Nova's scheduler reads, including those of older
+// releases that configurations still have.
 func tableOfOptions() []option {
 	removed := func(group, name, why string, old ...string) option {
 		return opt(group, name, text, "", old...).noEffect(why)

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// pciAliases reads the entries of [pci] alias, each an object in JSON, and has them
-// checked together.
+// pciAliases parses the entries of [pci] alias, each a JSON object, and has them checked together.
 func (t *translation) pciAliases() {
 	option := place{pci, "alias"}
 	var from []*assignment // of each alias
@@ -29,8 +28,8 @@ func (t *translation) pciAliases() {
 	}
 }
 
-// readPCIAlias reads the keys that Nova allows, all of them text
-// (nova/pci/request.py, _ALIAS_SCHEMA).
+// readPCIAlias parses the keys that Nova allows, all of them texts (nova/pci/request.py,
+// _ALIAS_SCHEMA).
 func readPCIAlias(text string) (alias PCIAlias, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()

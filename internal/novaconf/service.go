@@ -1,17 +1,17 @@
 package novaconf
 
-// Service is a section such as [placement]: where a service is, and the account by which Nova calls
-// it, as keystoneauth has it for the auth_type password. Empty for what is not set.
+// Service is a section such as [placement]: where a service is, and the account with which Nova calls
+// it, in the form of keystoneauth's auth_type password. Fields that are not set are empty.
 type Service struct {
 	AuthType, AuthURL, Username, Password                                         string
 	UserDomainName, UserDomainID, ProjectName, ProjectDomainName, ProjectDomainID string
 	EndpointOverride, RegionName, CAFile                                          string
-	// Interfaces are those of the catalog, in the order of preference.
+	// Interfaces are interfaces of the catalog, in the order of preference.
 	Interfaces []string
 }
 
-// service reads such a section. Its other options are those of keystoneauth, which no scheduler
-// adds to, so none is unknown.
+// service reads such a section. The section's other options belong to keystoneauth, so none counts as
+// unknown.
 func (t *translation) service(section string) Service {
 	get := func(names ...string) string {
 		var places []place
@@ -33,7 +33,7 @@ func (t *translation) service(section string) Service {
 	}
 }
 
-// routedNetworks notes that Neutron has to be asked, and by which account.
+// routedNetworks adds a note if Neutron must be asked and [neutron] has no account.
 func (t *translation) routedNetworks() {
 	option := place{scheduler, "query_placement_for_routed_network_aggregates"}
 	if t.values[option].bool && t.Neutron.AuthURL == "" {

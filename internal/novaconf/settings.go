@@ -11,24 +11,24 @@ import (
 	"cellgate/internal/novarelease"
 )
 
-// Settings are what nova.conf says, as far as cellgate goes by it. What the files
-// do not say is Nova's default.
+// Settings are the settings of nova.conf that cellgate follows. Options that the files do not set have
+// Nova's default.
 type Settings struct {
-	// Filters to run, in order: those that always run, then those enabled.
+	// Filters to run, in order: those that always run, then the enabled ones.
 	Filters []string
-	// Weighers in the order their scores are added.
+	// Weighers are in the order in which their scores are added.
 	Weighers []Weigher
-	// Values are those of the other options that count here, by name ("[filter_scheduler]
-	// host_subset_size"): a string, bool, int, float64 or []string.
+	// Values are the values of the other options that have an effect, by name ("[filter_scheduler]
+	// host_subset_size"). Each is a string, bool, int, float64 or []string.
 	Values map[string]any
 	// PCIAliases are the entries of [pci] alias, in their order.
 	PCIAliases []PCIAlias
 	// Placement is [placement], Neutron [neutron].
 	Placement, Neutron Service
-	// Notes are what an operator should know and may delete.
+	// Notes are facts that an operator should know, and settings that may be deleted.
 	Notes []Note
-	// From says, by the option's name ("[filter_scheduler] enabled_filters"),
-	// where its value is set: file:line. Options that no file sets are not there.
+	// From maps an option's name ("[filter_scheduler] enabled_filters") to where its value is set:
+	// file:line. Options that no file sets are missing.
 	From map[string]string
 	// WeighersFrom is where weight_classes and the multipliers are set.
 	WeighersFrom string
@@ -42,7 +42,7 @@ type Weigher struct {
 	Multiplier float64
 }
 
-// PCIAlias is an entry of [pci] alias, as Nova's JSON has it; fields that it does not have are empty.
+// PCIAlias is an entry of [pci] alias, in Nova's JSON form; missing fields are empty.
 type PCIAlias struct {
 	Name           string `json:"name"`
 	VendorID       string `json:"vendor_id"`
@@ -55,29 +55,28 @@ type PCIAlias struct {
 	Traits         string `json:"traits"`
 }
 
-// Note is something about the files that is not an error.
+// Note is a remark on the files that is not an error.
 type Note struct {
 	// Where is file:line.
 	Where string
-	// What is the option, or the filter in it.
+	// What is the option, or the filter in the option.
 	What string
-	// Why it can be deleted, or what happens instead.
+	// Why says why it can be deleted, or what happens instead.
 	Why string
 }
 
-// Known says what there is besides Nova's names: whether cellgate has a filter,
-// a weigher.
+// Known says what cellgate has: the release of Nova, filters, weighers, and the check of aliases.
 type Known struct {
-	// Release of the Nova that the files were written for.
+	// Release is the release of Nova for which the files were written.
 	Release novarelease.Release
 	Filter  func(name string) bool
 	Weigher func(name string) bool
-	// PCIAliases says which of them is wrong, by itself or beside those before it, and
-	// how. Nil: nobody says.
+	// PCIAliases returns the index of an alias that is wrong, on its own or beside those before it, and
+	// why. Nil means no check.
 	PCIAliases func([]PCIAlias) (index int, err error)
 }
 
-// Problems is everything in the files that cellgate cannot go by.
+// Problems are all settings in the files that cellgate cannot follow.
 type Problems struct{ List []string }
 
 func (p *Problems) Error() string {
@@ -87,8 +86,8 @@ func (p *Problems) Error() string {
 	return fmt.Sprintf("%d problems with nova.conf:\n  %s", len(p.List), strings.Join(p.List, "\n  "))
 }
 
-// Read reads files in order; a later file wins, as with several --config-file of
-// Nova. Its error is a *Problems.
+// Read reads files in order; later files win, as with several --config-file of Nova. Its error is a
+// *Problems.
 func Read(files []string, known Known) (*Settings, error) {
 	src := &source{used: map[*assignment]bool{}}
 	for _, name := range files {
@@ -118,7 +117,7 @@ func Read(files []string, known Known) (*Settings, error) {
 	return s, nil
 }
 
-// WriteNotes prints notes under each other.
+// WriteNotes prints notes as a table.
 func WriteNotes(w io.Writer, notes []Note) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, n := range notes {

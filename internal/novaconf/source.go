@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// source is all files together; later ones win.
+// source is all files; later ones win.
 type source struct {
 	files    [][]assignment
 	problems []string
@@ -17,8 +17,8 @@ func (s *source) bad(format string, args ...any) {
 	s.problems = append(s.problems, fmt.Sprintf(format, args...))
 }
 
-// last gives the assignment that counts for an option of several names: that of
-// the last file that has any of them, there the first name's, there the last.
+// last returns the assignment that counts for an option with several names: in the last file that has
+// any of them, the last assignment to the first such name.
 func (s *source) last(names ...place) *assignment {
 	var found *assignment
 	for i := len(s.files) - 1; i >= 0; i-- {
@@ -39,7 +39,7 @@ func (s *source) last(names ...place) *assignment {
 	return nil
 }
 
-// use marks every assignment of the names: what is overridden is not unknown.
+// use marks every assignment to the names as known, including overridden ones.
 func (s *source) use(names []place) {
 	for i := range s.files {
 		for j := range s.files[i] {
@@ -52,7 +52,7 @@ func (s *source) use(names []place) {
 	}
 }
 
-// every gives all assignments of an option that may be repeated.
+// every returns all assignments to an option that may be repeated.
 func (s *source) every(names ...place) []*assignment {
 	s.use(names)
 	var all []*assignment
@@ -74,7 +74,7 @@ var reference = regexp.MustCompile(`(?i)\$(?:\$|([_a-z][._a-z0-9]*)|\{([_a-z][._
 // maxDepth bounds references to references.
 const maxDepth = 10
 
-// text gives an assignment's value with its references resolved.
+// text returns an assignment's value with its references resolved.
 func (s *source) text(a *assignment) string { return s.resolve(a, 0) }
 
 func (s *source) resolve(a *assignment, depth int) string {

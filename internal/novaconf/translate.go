@@ -9,12 +9,12 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// translation is one reading under way.
+// translation is the state of one Read.
 type translation struct {
 	*Settings
 	*source
 	known Known
-	// values of all options; set has the assignments of those that a file sets.
+	// values has the values of all options; set the assignments of those that a file sets.
 	values map[place]value
 	set    map[place]*assignment
 }
@@ -52,14 +52,14 @@ func (t *translation) options() {
 	}
 }
 
-// unread says of the assignments to an option's old names that they do not count.
+// unread adds notes that assignments to an option's old names have no effect.
 func (t *translation) unread(o *option) {
 	for _, a := range t.every(o.old...) {
 		t.note(a, a.place.String(), fmt.Sprintf("does not count: Nova has read [%s] %s alone since 24.0.0 (xena); move the line there, or delete it; with nova_release wallaby or older it counts", o.group, o.name))
 	}
 }
 
-// given reads an assignment of an option and says what there is to say of it.
+// given parses an assignment of an option and adds the notes on it.
 func (t *translation) given(o *option, a *assignment, standard value) value {
 	t.set[o.place] = a
 	t.From[o.place.String()] = a.at()
@@ -106,7 +106,7 @@ func orNone(s string) string {
 	return s
 }
 
-// filters makes the list of filters to run.
+// filters builds the list of filters to run.
 func (t *translation) filters() {
 	enabled, available := place{filters, "enabled_filters"}, place{filters, "available_filters"}
 	offered := t.offered(available)
@@ -158,15 +158,15 @@ func (t *translation) filters() {
 	t.Settings.Filters = names
 }
 
-// filterNote is a note on a filter that the files enable; what the release enables by
-// default cannot be deleted.
+// filterNote adds a note on a filter that the files enable. A filter that the release enables by
+// default cannot be deleted, so it gets none.
 func (t *translation) filterNote(a *assignment, name, why string) {
 	if a != nil {
 		t.note(a, name, why)
 	}
 }
 
-// enable takes one of Nova's filters into the list.
+// enable adds one of Nova's filters to the list.
 func (t *translation) enable(names []string, name, redundant string, a *assignment, refuse func(string, ...any)) []string {
 	switch {
 	case slices.Contains(names, name):
@@ -183,7 +183,7 @@ func (t *translation) enable(names []string, name, redundant string, a *assignme
 	return append(names, name)
 }
 
-// unknown is the problem of a name that does not exist.
+// unknown describes a name that does not exist.
 func unknown(what, name string, known []string) string {
 	if strings.ContainsAny(name, `[]"'`) {
 		return fmt.Sprintf("there is no %s %s; write the names without brackets and quotes", what, name)
@@ -201,8 +201,8 @@ func orWritten(path, written string) string {
 	return written
 }
 
-// offered gives the filters that available_filters names, by class, with their
-// paths; "*" stands for all of Nova's. nil when no file sets it.
+// offered returns the filters that available_filters names, by class, with their paths; "*" stands for
+// all of Nova's. It is nil if no file sets the option.
 func (t *translation) offered(available place) map[string]string {
 	names := []place{available}
 	if t.known.Release.ReadsOldNames() {
@@ -248,11 +248,11 @@ func (t *translation) having() string {
 	return strings.Join(slices.DeleteFunc(t.choices(), func(n string) bool { return !t.known.Filter(n) }), ", ")
 }
 
-// weighers makes the list of weighers.
+// weighers builds the list of weighers.
 func (t *translation) weighers() {
 	option := place{filters, "weight_classes"}
 	a := t.set[option]
-	var chosen []string // in order, and twice what is named twice, as in Nova
+	var chosen []string // in order, with duplicates, as in Nova
 	for _, path := range t.values[option].list {
 		name, ofNovas := className(path, weigherPackage)
 		switch {
@@ -286,12 +286,12 @@ func (t *translation) weighers() {
 	t.Settings.Weighers = []Weigher{}
 	for _, name := range chosen {
 		m := t.multipliers[name]
-		// Without a setting MetricsWeigher weighs nothing.
+		// Without weight_setting MetricsWeigher weighs nothing.
 		unset := name == "MetricsWeigher" && len(t.values[place{metrics, "weight_setting"}].list) == 0
 		switch {
 		case unset:
 		case t.known.Weigher(name):
-			// One with multiplier 0 counts where an aggregate's metadata says so.
+			// A weigher with multiplier 0 counts if an aggregate's metadata sets another multiplier.
 			t.Settings.Weighers = append(t.Settings.Weighers, Weigher{name, m})
 		case m != 0:
 			t.bad("%s has the multiplier %v: cellgate does not have this weigher yet", name, m)
@@ -299,7 +299,7 @@ func (t *translation) weighers() {
 	}
 }
 
-// multipliersOfNone says which multipliers are of weighers that the release lacks.
+// multipliersOfNone adds notes on multipliers of weighers that the release lacks.
 func (t *translation) multipliersOfNone(chosen []string) {
 	for _, o := range tableOfOptions() {
 		a := t.set[o.place]
@@ -309,9 +309,9 @@ func (t *translation) multipliersOfNone(chosen []string) {
 	}
 }
 
-// unknown refuses options that Nova's scheduler does not have: what was meant by one
-// would not count. [DEFAULT] holds the options of everything else: an unknown one like
-// the scheduler's gets a note only.
+// unknown refuses options that Nova's scheduler does not have: the intended option would have no
+// effect. [DEFAULT] also has the options of other services, so an unknown option there that resembles
+// the scheduler's gets only a note.
 func (t *translation) unknown() {
 	names := map[string][]string{}
 	for _, o := range tableOfOptions() {
@@ -345,14 +345,14 @@ func (t *translation) unknown() {
 	}
 }
 
-// dashed reports whether a name is a known one but for its dashes.
+// dashed reports whether a name is known except for its dashes.
 func dashed(name string, known []string) bool {
 	return strings.Contains(name, "-") && slices.Contains(known, underscored(name))
 }
 
 func underscored(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// order gives where an assignment stands, over all files.
+// order returns the position of an assignment over all files.
 func (t *translation) order(where string) int {
 	n := 0
 	for i := range t.files {

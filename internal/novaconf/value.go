@@ -8,7 +8,7 @@ import (
 	"cellgate/internal/python"
 )
 
-// kind is the type of an option, as oslo.config has them.
+// kind is the type of an option, as in oslo.config.
 type kind int
 
 const (
@@ -17,21 +17,21 @@ const (
 	integer
 	number
 	list
-	// several may be given again; every assignment counts.
+	// several may be repeated; every assignment counts.
 	several
 )
 
-// value is an option's, read.
+// value is the parsed value of an option.
 type value struct {
 	text string
 	bool bool
-	// num is a number's or an integer's.
+	// num is set for a number and an integer.
 	num  float64
 	int  int64
 	list []string
 }
 
-// plain is the value as Settings.Values has it.
+// plain is the value in the form of Settings.Values.
 func (v value) plain(k kind) any {
 	switch k {
 	case boolean:
@@ -46,7 +46,7 @@ func (v value) plain(k kind) any {
 	return v.text
 }
 
-// read reads a value as oslo.config's types do.
+// read parses a value as oslo.config's types do.
 func (o *option) read(s string) (value, error) {
 	v := value{text: s}
 	var err error
@@ -54,7 +54,7 @@ func (o *option) read(s string) (value, error) {
 	case boolean:
 		v.bool, err = readBool(s)
 	case integer:
-		// One beyond 64 bits counts as the last within.
+		// Values beyond 64 bits are clamped.
 		n, ok := python.Int(s)
 		if !ok {
 			return v, fmt.Errorf("%q is not a whole number", s)
@@ -79,8 +79,8 @@ func (o *option) read(s string) (value, error) {
 	return v, err
 }
 
-// isFactor reports whether Nova takes an item of a list of NAME=NUMBER. A number too
-// great is infinite to it.
+// isFactor reports whether Nova accepts an item of a list of NAME=NUMBER. Nova reads a number that is
+// too large as infinite.
 func isFactor(item string) bool {
 	name, factor, _ := strings.Cut(item, "=")
 	_, ok := python.Float(factor)
@@ -97,7 +97,7 @@ func readBool(s string) (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", s)
 }
 
-// readList splits at commas; commas at the end do not count.
+// readList splits at commas; trailing commas are ignored.
 func readList(s string) []string {
 	s = strings.TrimRight(python.Strip(s), ",")
 	if s == "" {
