@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// SyncMedian is how long the disk under dir takes to make 4 KiB durable: the
-// median over n appends, each followed by fsync, to a file that is removed
-// afterwards. It is the floor under every claim.
+// SyncMedian measures how long the disk under dir takes to make 4 KiB durable: the median of n appends
+// to a temporary file, each followed by fsync. No claim can be faster.
 func SyncMedian(dir string, n int) (median time.Duration, err error) {
 	f, err := os.CreateTemp(dir, "sync-*")
 	if err != nil {

@@ -3,5 +3,5 @@
 // selects again. A selection counts when its claim is durable, since only then
 // does the gateway answer.
 //
-// Load that arrives whatever the answers take is loadtest's, not this package's.
+// Open-loop load, which does not wait for answers, is in loadtest, not in this package.
 package bench

@@ -13,15 +13,15 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Release says when claims are given back.
+// Release says when claims are released.
 type Release string
 
 const (
-	// ReleaseEach: by the caller that got it, before its next selection.
+	// ReleaseEach: the caller releases its claims before its next selection.
 	ReleaseEach Release = "each"
-	// ReleaseEnd: all of them, after the measured time.
+	// ReleaseEnd: all claims are released after the measured time.
 	ReleaseEnd Release = "end"
-	// ReleaseNone: never; their leases end.
+	// ReleaseNone: claims are not released; their leases expire.
 	ReleaseNone Release = "none"
 )
 
@@ -33,18 +33,17 @@ type Load struct {
 	Warmup, Duration time.Duration
 	Shape            Shape
 	Release          Release
-	// Seed decides what the requests are like.
+	// Seed determines the requests.
 	Seed uint64
 	// CallWithin bounds one call.
 	CallWithin time.Duration
-	// Begin and End, when set, are called when the measured time begins and ends;
-	// not at all when the load ends before it begins. They must not block.
+	// Begin and End, if set, are called when the measured time begins and ends. They are not called if
+	// the load ends before it begins. They must not block.
 	Begin, End func()
 }
 
-// Run makes the load over the connections and says what came of it. It ends
-// early, without an error, when ctx does; what was claimed is released all the
-// same.
+// Run generates the load over the connections and returns the result. It ends early, without an error,
+// when ctx does; the claims made are still released.
 func Run(ctx context.Context, conns []grpc.ClientConnInterface, l Load) Result {
 	began := time.Now()
 	measure := window{from: began.Add(l.Warmup), to: began.Add(l.Warmup + l.Duration)}
@@ -84,12 +83,12 @@ func Run(ctx context.Context, conns []grpc.ClientConnInterface, l Load) Result {
 	return r
 }
 
-// window is the time that is measured. A call belongs to the moment of its answer.
+// window is the measured time. A call counts at the moment of its answer.
 type window struct{ from, to time.Time }
 
 func (w window) has(t time.Time) bool { return !t.Before(w.from) && t.Before(w.to) }
 
-// caller is one caller. It belongs to one goroutine at a time.
+// caller is one caller. One goroutine uses it at a time.
 type caller struct {
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
@@ -101,7 +100,7 @@ type caller struct {
 	kept      []*cellgatev1.ReleaseClaimRequest
 }
 
-// run selects until ctx ends. A call under way then is finished.
+// run selects until ctx ends. It finishes a call under way.
 func (c *caller) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		req, impossible := c.maker.next()
@@ -140,7 +139,7 @@ func (c *caller) selectDestinations(ctx context.Context, req *cellgatev1.SelectD
 	return c.scheduler.SelectDestinations(ctx, req)
 }
 
-// giveBack releases what the caller holds and tells how long each took.
+// giveBack releases the caller's claims and reports how long each release took.
 func (c *caller) giveBack(ctx context.Context, took func(time.Duration, error)) {
 	for _, ref := range c.kept {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.within)
@@ -152,7 +151,7 @@ func (c *caller) giveBack(ctx context.Context, took func(time.Duration, error)) 
 	c.kept = c.kept[:0]
 }
 
-// releaseAll releases what all callers hold, all callers at once.
+// releaseAll releases the claims of all callers concurrently.
 func releaseAll(ctx context.Context, callers []*caller) *Calls {
 	began := time.Now()
 	each := make([]calls, len(callers))

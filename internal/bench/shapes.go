@@ -10,18 +10,18 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Shape says what the requests are like.
+// Shape says which requests are sent.
 type Shape string
 
 const (
-	// Same: one instance of one flavor, always.
+	// Same: always one instance of one flavor.
 	Same Shape = "same"
-	// Mix: flavors as clouds see them, some with zones, traits, alternates,
-	// several instances, groups, and some that no host can hold.
+	// Mix: typical flavors of clouds, some with zones, traits, alternates, several instances or groups,
+	// and some that no host can hold.
 	Mix Shape = "mix"
 )
 
-// flavor is a size and how often it is asked for, in hundredths.
+// flavor is a size and its share of the requests, in hundredths.
 type flavor struct {
 	vcpus, memoryMB, diskGB int32
 	share                   int
@@ -31,21 +31,20 @@ var flavors = []flavor{
 	{1, 2048, 20, 18}, {2, 4096, 40, 45}, {4, 8192, 80, 8}, {8, 16384, 160, 24}, {16, 65536, 320, 3}, {32, 131072, 640, 2},
 }
 
-// traits some requests need; hosts of the simulated fleet have them.
+// traits that some requests need; hosts of the simulated fleet have them.
 var traits = []string{"STORAGE_DISK_SSD", "HW_CPU_X86_AVX512F", "COMPUTE_VOLUME_MULTI_ATTACH"}
 
-// leaseFor is the claims' lease: longer than any run, so that the rate of
-// selections is not that of lease ends.
+// leaseFor is the lease of claims, in seconds. It is longer than any run, so that expiring leases do
+// not affect the rate.
 const leaseFor = 3600
 
-// maker makes one caller's requests. The same seed makes the same ones but for
-// their uuids.
+// maker makes one caller's requests. The same seed makes the same requests, except for their uuids.
 type maker struct {
 	shape Shape
 	dice  *rand.Rand
 }
 
-// next gives a request, and whether no host can hold it.
+// next returns a request, and whether no host can hold it.
 func (m *maker) next() (req *cellgatev1.SelectDestinationsRequest, impossible bool) {
 	spec := &cellgatev1.RequestSpec{ProjectId: "bench"}
 	req = &cellgatev1.SelectDestinationsRequest{

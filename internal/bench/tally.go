@@ -9,28 +9,28 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Result is what a load came to, over the measured time.
+// Result is the result of a load over the measured time.
 type Result struct {
 	Callers int     `json:"callers"`
 	Shape   Shape   `json:"shape"`
 	Seconds float64 `json:"seconds"`
-	// Requests were answered with every instance placed; Selections are their
-	// instances, each with a durable claim.
+	// Requests is the number of requests answered with every instance placed. Selections is the number
+	// of their instances, each with a durable claim.
 	Requests   int `json:"requests"`
 	Selections int `json:"selections"`
-	// Refused are requests that no host can hold, answered so.
+	// Refused is the number of requests that no host can hold, and that were refused as such.
 	Refused             int     `json:"refused"`
 	RequestsPerSecond   float64 `json:"requests_per_second"`
 	SelectionsPerSecond float64 `json:"selections_per_second"`
-	// Latency of the requests answered or refused.
+	// Latency is of the answered and refused requests.
 	Latency Quantiles `json:"latency"`
-	// Release are the claims given back; nil when none were.
+	// Release are the releases of claims; nil if there were none.
 	Release *Calls `json:"release,omitempty"`
-	// Errors by kind: every answer that is not the expected one.
+	// Errors counts, by kind, every answer that is not the expected one.
 	Errors map[string]int `json:"errors"`
-	// Cells: selections by cell.
+	// Cells counts the selections by cell.
 	Cells map[string]int `json:"cells"`
-	// Partial answers, and those of all cells that were not exact.
+	// Partial counts the partial answers, Inexact those of all cells that were not exact.
 	Partial int `json:"partial"`
 	Inexact int `json:"inexact"`
 }
@@ -60,8 +60,8 @@ type Quantiles struct {
 	Max float64 `json:"max_ms"`
 }
 
-// QuantilesOf sorts the durations. The p-quantile is the smallest duration that
-// at least p of all are not above.
+// QuantilesOf sorts the durations. The p-quantile is the smallest duration that is not exceeded by at
+// least p of all.
 func QuantilesOf(d []time.Duration) Quantiles {
 	if len(d) == 0 {
 		return Quantiles{}
@@ -109,7 +109,7 @@ func (c *calls) result(over time.Duration) *Calls {
 	}
 }
 
-// tally is what one caller, or all of them, saw.
+// tally is the counts of one caller, or of all.
 type tally struct {
 	selects                      calls
 	releases                     calls
@@ -120,8 +120,8 @@ type tally struct {
 
 func newTally() *tally { return &tally{cells: map[string]int{}} }
 
-// selection takes an answer. Of an impossible request only a refusal for want of
-// a host is expected; of another only an answer.
+// selection records an answer. For an impossible request only a refusal with NO_VALID_HOST is expected;
+// for any other request only a success.
 func (t *tally) selection(resp *cellgatev1.SelectDestinationsResponse, err error, impossible bool, d time.Duration) {
 	switch {
 	case err != nil && impossible && fault.KindOf(err) == fault.NoValidHost:
@@ -180,7 +180,7 @@ func (t *tally) result(l Load, over time.Duration) Result {
 	return r
 }
 
-// counted gives a map that is never nil.
+// counted returns a copy of a map that is never nil.
 func counted(m map[string]int) map[string]int {
 	if m == nil {
 		return map[string]int{}

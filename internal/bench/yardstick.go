@@ -21,21 +21,21 @@ const (
 	yardRoundTrip = 2_000
 )
 
-// Yardstick is how fast the machine itself is now: a virtual machine's speed
-// changes from hour to hour, so what was measured on two days is compared by it.
-// Each is the median of five runs, on one core.
+// Yardstick is the present speed of the machine itself: a virtual machine's speed changes from hour to
+// hour, so it makes measurements of different days comparable. Each value is the median of five runs on
+// one core.
 type Yardstick struct {
-	// Multiply is one of a chain of 64-bit multiplications, in ns: the clock, and
-	// what others take of it.
+	// Multiply is the time of one of a chain of 64-bit multiplications, in ns. It shows the clock rate,
+	// and how much of it others take.
 	Multiply float64 `json:"multiply_ns"`
-	// Read is one of a chain of reads at random places of 64 MiB, in ns.
+	// Read is the time of one of a chain of reads at random places of 64 MiB, in ns.
 	Read float64 `json:"random_read_ns"`
-	// Loopback is a byte over a TCP connection and another one back, in ns: system
+	// Loopback is the time of a byte over a TCP connection and another one back, in ns. It shows system
 	// calls and the scheduler.
 	Loopback float64 `json:"loopback_ns"`
 }
 
-// String says it in a line.
+// String shows the values in one line.
 func (y Yardstick) String() string {
 	return fmt.Sprintf("a multiplication takes %.2f ns, a random read of 64 MiB %.0f ns, a byte over loopback and back %.0f µs", y.Multiply, y.Read, y.Loopback/1e3)
 }
@@ -62,13 +62,13 @@ func multiply(n int) {
 	runtime.KeepAlive(x)
 }
 
-// line is a cache line: where the next one is.
+// line is a cache line with the index of the next one.
 type line struct {
 	next uint32
 	_    [lineBytes - 4]byte
 }
 
-// chase follows next n times; each step needs the one before.
+// chase follows next n times; each step depends on the one before.
 func chase(lines []line, n int) {
 	var at uint32
 	for range n {
@@ -77,8 +77,7 @@ func chase(lines []line, n int) {
 	runtime.KeepAlive(at)
 }
 
-// oneCycle gives n lines of which each leads to another one, in one cycle in random
-// order (Sattolo).
+// oneCycle returns n lines that form one cycle in random order (Sattolo's algorithm).
 func oneCycle(n int) []line {
 	r := rand.New(rand.NewPCG(1, 2))
 	lines := make([]line, n)

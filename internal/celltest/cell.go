@@ -27,17 +27,17 @@ type Config struct {
 	Name, UUID string
 	// Replica is r1 unless it is set.
 	Replica string
-	// Store is closed by its owner. Nil is a new one in memory, which the cell closes.
+	// Store is closed by its owner. Nil means a new one in memory, which the cell closes.
 	Store shard.Store
 	// Hosts are in the shard before the cell starts.
 	Hosts []*agentv1.FullState
 	// Change alters the configuration of the cell.
 	Change func(*cell.Config)
-	// Faults stand between Serve and the cell, and not before Scheduler and Reports.
+	// Faults apply to Server, not to Scheduler, Reports and Placement.
 	Faults *Faults
 }
 
-// Cell is a cell that answers.
+// Cell is a running cell.
 type Cell struct {
 	Scheduler cellv1.CellSchedulerClient
 	Reports   agentv1.HostReportsClient
@@ -51,21 +51,21 @@ type Cell struct {
 	Server *rpc.Server
 }
 
-// Start starts a cell that is ready, and whose hosts are up for an hour after their agents'
+// Start starts a cell and waits until it is ready. Its hosts stay up for an hour after their agents'
 // last report. The test stops it.
 func Start(t testing.TB, name, uuid string) Cell {
 	t.Helper()
 	return Run(t, Config{Name: name, UUID: uuid})
 }
 
-// On is Start on a store, which it closes.
+// On is Start with a store, which the test closes.
 func On(t testing.TB, store shard.Store, name, uuid string) Cell {
 	t.Helper()
 	t.Cleanup(func() { check(t, store.Close()) })
 	return Run(t, Config{Name: name, UUID: uuid, Store: store})
 }
 
-// Run is Start with all that a test can choose.
+// Run is Start with every option.
 func Run(t testing.TB, c Config) Cell {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -113,7 +113,7 @@ func Run(t testing.TB, c Config) Cell {
 	return out
 }
 
-// register writes the hosts that there are from the start, as the replica itself.
+// register writes the initial hosts through the replica's lane.
 func register(t testing.TB, c Config) {
 	t.Helper()
 	if len(c.Hosts) == 0 {
@@ -136,8 +136,8 @@ func register(t testing.TB, c Config) {
 	}
 }
 
-// Report has the agent of a host report a state, on a stream of its own, and waits until the
-// cell has accepted it.
+// Report sends a state as the agent of a host, on a new stream, and waits until the cell has accepted
+// it.
 func (c Cell) Report(t testing.TB, state *agentv1.FullState) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,4 +1,3 @@
-// Package celltest gives tests of those who call a cell a real one: in the process, its
-// shard in memory, reached by gRPC. Faults can stand between the caller and the cell. It is
-// for tests that need no restart.
+// Package celltest gives tests a real cell: in the process, with its shard in memory, reached by gRPC.
+// Faults can be injected between the caller and the cell. It is for tests that need no restart.
 package celltest

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Faults stand between the callers of a cell and the cell. They see each call once it is
-// decoded. The zero value changes nothing.
+// Faults intercept the calls between callers and a cell, after they are decoded. The zero value changes
+// nothing.
 type Faults struct {
 	mu      sync.Mutex
 	before  func(ctx context.Context, method string, req any) error
@@ -18,23 +18,23 @@ type Faults struct {
 	after   func(method string, req any) error
 }
 
-// Hook has before see each call before the cell does, which may hold the call up, change it, or
-// fail it with nothing done; and after see each call that the cell has done, which may hold up its
-// answer or lose it. Nil does nothing.
+// Hook sets two interceptors; either may be nil. before sees each call before the cell does: it may
+// delay or change the call, or fail it with nothing done. after sees each call that the cell has done:
+// it may delay or drop the answer.
 func (f *Faults) Hook(before func(ctx context.Context, method string, req any) error, after func(method string, req any) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.before, f.after = before, after
 }
 
-// Instead has answer stand in for the cell in the calls for which it gives an answer or an error.
+// Instead makes answer replace the cell in the calls for which it returns an answer or an error.
 func (f *Faults) Instead(answer func(method string, req any) (resp any, err error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.instead = answer
 }
 
-// Alter has change write into the answers of the cell. Nil leaves them.
+// Alter makes change modify the cell's answers; nil ends that.
 func (f *Faults) Alter(change func(method string, req, resp any)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

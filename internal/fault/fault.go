@@ -9,41 +9,40 @@ import (
 // Kind names what went wrong, as the public API's ErrorInfo.reason.
 type Kind string
 
-// The kinds. Their gRPC codes, HTTP statuses and what callers should do are in
-// internal/rpc.
+// The kinds. Their gRPC codes, HTTP statuses and the advice to callers are in internal/rpc.
 const (
-	// InvalidRequest: the caller must change the request; Fields says where.
+	// InvalidRequest: the caller must change the request; Fields says which fields.
 	InvalidRequest Kind = "INVALID_REQUEST"
-	// NoValidHost: every host was looked at and none passed.
+	// NoValidHost: every host was considered and none passed.
 	NoValidHost Kind = "NO_VALID_HOST"
-	// CellUnavailable: a cell that is needed for the answer did not answer.
+	// CellUnavailable: a cell that the answer needs did not answer.
 	CellUnavailable Kind = "CELL_UNAVAILABLE"
 	// Contended: every attempt lost a race.
 	Contended Kind = "CONTENDED"
-	// Overloaded: refused to protect the system; RetryAfter says when.
+	// Overloaded: refused to protect the system; RetryAfter says when to retry.
 	Overloaded Kind = "OVERLOADED"
-	// NotFound: what the request names is not there.
+	// NotFound: the object that the request names does not exist.
 	NotFound Kind = "NOT_FOUND"
 	// AlreadyExists: the consumer already has a live claim.
 	AlreadyExists Kind = "ALREADY_EXISTS"
-	// StaleGeneration: the caller's picture of a row is old.
+	// StaleGeneration: the caller's version of a row is old.
 	StaleGeneration Kind = "STALE_GENERATION"
 	// Unauthenticated: no valid credential.
 	Unauthenticated Kind = "UNAUTHENTICATED"
-	// PermissionDenied: the credential does not allow it.
+	// PermissionDenied: the credential does not allow the call.
 	PermissionDenied Kind = "PERMISSION_DENIED"
 	// ClaimExpired: the claim's lease ended, or it was released.
 	ClaimExpired Kind = "CLAIM_EXPIRED"
 	// ClaimRejected: the host refused the claim.
 	ClaimRejected Kind = "CLAIM_REJECTED"
-	// FailedPrecondition: what the request names is in no state that allows it.
+	// FailedPrecondition: the state of the object that the request names does not allow the call.
 	FailedPrecondition Kind = "FAILED_PRECONDITION"
 	// OutcomeUnknown: a write may or may not have happened.
 	OutcomeUnknown Kind = "OUTCOME_UNKNOWN"
-	// Gone: a pinned table version is no longer kept. Between gateway and cell
-	// only; it never reaches a caller.
+	// Gone: a kept table version is no longer available. It occurs only between gateway and cell, and
+	// never reaches a caller.
 	Gone Kind = "GONE"
-	// Internal: a defect of ours.
+	// Internal: a defect of cellgate.
 	Internal Kind = "INTERNAL"
 )
 
@@ -64,8 +63,8 @@ type Field struct {
 	Problem string
 }
 
-// Error is an error with a kind. Message is for people and safe to show to a
-// caller; Cause is for the log only.
+// Error is an error with a kind. Message is for people and safe to show to a caller; Cause is only for
+// the log.
 type Error struct {
 	Kind    Kind
 	Message string
@@ -73,8 +72,8 @@ type Error struct {
 	Fields []Field
 	// RetryAfter is set with Overloaded.
 	RetryAfter time.Duration
-	// Metadata says for programs what Message names: cells (names, separated by
-	// commas), cell, claim_id, consumer_uuid, generation. Nil for none.
+	// Metadata has, for programs, the values that Message mentions: cells (names, separated by commas),
+	// cell, claim_id, consumer_uuid, generation. Nil for none.
 	Metadata map[string]string
 	// Detail is a typed detail for the wire, a proto.Message; nil for none.
 	Detail any
@@ -86,8 +85,7 @@ func New(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap makes an error of a kind over a cause. The cause's text is not shown to
-// callers.
+// Wrap makes an error of a kind with a cause. Callers do not see the cause's text.
 func Wrap(kind Kind, cause error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...), Cause: cause}
 }
@@ -98,7 +96,7 @@ func Invalid(path, format string, args ...any) *Error {
 	return &Error{Kind: InvalidRequest, Message: f.Path + ": " + f.Problem, Fields: []Field{f}}
 }
 
-// With adds an entry of Metadata and gives e back; an empty value adds nothing.
+// With adds an entry of Metadata and returns e; an empty value adds nothing.
 func (e *Error) With(key, value string) *Error {
 	if value == "" {
 		return e

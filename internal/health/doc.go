@@ -1,7 +1,6 @@
-// Package health is how a process says whether it works: named checks, each
-// with its reason, joined into two answers. /healthz: the process is alive; a
-// restart would help when it is not. /readyz and the gRPC health service: new
-// work is welcome here. A process that drains is alive and not ready.
+// Package health reports whether a process works: named checks, each with its reason, form two answers.
+// /healthz: the process is alive; if it is not, a restart helps. /readyz and the gRPC health service:
+// the process accepts new work. A draining process is alive and not ready.
 //
-// It knows nothing of what is checked.
+// The package does not know the checks.
 package health

@@ -13,14 +13,13 @@ import (
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Why says what is wrong; with OK it may say what was seen.
+	// Why says what is wrong; if OK, it may say what was found.
 	Why string `json:"why,omitempty"`
 }
 
 // Report is what /healthz and /readyz answer.
 type Report struct {
-	// Status is "ok" or "ready" when all checks are, "failing" or "not ready"
-	// otherwise.
+	// Status is "ok" or "ready" if all checks are OK, otherwise "failing" or "not ready".
 	Status string  `json:"status"`
 	Checks []Check `json:"checks"`
 }
@@ -37,8 +36,8 @@ type Monitor struct {
 	also         atomic.Pointer[func() Check]
 }
 
-// New makes a monitor. Both functions are called often and at the same time:
-// they must not wait. Either may be nil.
+// New makes a monitor. Both functions are called often and concurrently, so they must not block. Either
+// may be nil.
 func New(alive, ready func() []Check) *Monitor {
 	none := func() []Check { return nil }
 	if alive == nil {
@@ -50,11 +49,11 @@ func New(alive, ready func() []Check) *Monitor {
 	return &Monitor{alive: alive, ready: ready, draining: make(chan struct{})}
 }
 
-// Also adds a check of a part that the process has beside its own to readiness. Like the
-// others it is called often and must not wait.
+// Also adds to readiness a check of an additional part of the process. It is called often and must not
+// block.
 func (m *Monitor) Also(ready func() Check) { m.also.Store(&ready) }
 
-// Drain makes the process not ready for good.
+// Drain makes the process not ready, permanently.
 func (m *Monitor) Drain() { m.drain.Do(func() { close(m.draining) }) }
 
 // Stopping is closed when Drain is called.
@@ -80,7 +79,7 @@ func (m *Monitor) Alive() (Report, bool) {
 	return r, ok
 }
 
-// Ready says whether new work is welcome.
+// Ready reports whether the process accepts new work.
 func (m *Monitor) Ready() (Report, bool) {
 	draining := Check{Name: "draining", OK: true}
 	if m.Draining() {
@@ -106,8 +105,7 @@ func all(checks []Check) bool {
 	return true
 }
 
-// Run tells set whether the process is ready, at once and at every change,
-// until ctx ends.
+// Run calls set with whether the process is ready, at once and at every change, until ctx ends.
 func (m *Monitor) Run(ctx context.Context, set func(ready bool)) error {
 	tick := time.NewTicker(everyCheck)
 	defer tick.Stop()
@@ -144,6 +142,6 @@ func serve(w http.ResponseWriter, of func() (Report, bool)) {
 	if !ok {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	// A client that has gone gets no error.
+	// An error here means that the client has gone.
 	_, _ = w.Write(append(text, '\n'))
 }

@@ -1,3 +1,3 @@
-// Package hoststate has what a cell asks of an agent's state besides its schema, as far as
-// the state itself says it: cells refuse by it, and agents send nothing that would be refused.
+// Package hoststate has the rules for an agent's state that its schema cannot express. Cells refuse
+// states that break them, and agents do not send such states.
 package hoststate

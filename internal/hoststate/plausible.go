@@ -14,13 +14,13 @@ import (
 	"cellgate/schedule"
 )
 
-// MaxVersion is the highest version of a state: an agent incarnation that counts on from there
-// is refused by name.
+// MaxVersion is the highest version of a state. A state beyond it is refused with a problem that names
+// it.
 const MaxVersion = 1 << 62
 
-// NotPlausible names of an agent's state what no agent means, though Nova reads the same in a
-// row of its tables, which are imported unchanged. held is the state before it, whose facts
-// need no second look; nil for none.
+// NotPlausible lists values of an agent's state that no agent can mean. Nova accepts the same values in
+// a row of its tables, so imported rows may have them. held is the state before, whose facts are not
+// checked again; nil for none.
 func NotPlausible(in, held *agentv1.FullState) (bad []fault.Field) {
 	add := func(path, problem string) { bad = append(bad, fault.Field{Path: path, Problem: problem}) }
 	if in.GetVersion() > MaxVersion {
@@ -59,7 +59,7 @@ func NameProblem(name string) string {
 	return ""
 }
 
-// Unreadable names the facts that Nova could not read.
+// Unreadable lists the facts that Nova could not parse.
 func Unreadable(f *schedule.Facts) (bad []fault.Field) {
 	for _, field := range slices.Sorted(maps.Keys(f.Failed)) {
 		bad = append(bad, fault.Field{Path: "facts." + field, Problem: "cannot be read: " + f.Failed[field]})
@@ -67,7 +67,7 @@ func Unreadable(f *schedule.Facts) (bad []fault.Field) {
 	return bad
 }
 
-// FactTexts are the texts that a state's facts are read from.
+// FactTexts returns the texts from which a state's facts are parsed.
 func FactTexts(in *agentv1.FullState) schedule.FactTexts {
 	f := in.GetFacts()
 	return schedule.FactTexts{
@@ -81,7 +81,8 @@ func isObject(text string) bool {
 	return strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid([]byte(text))
 }
 
-// namesCells reports whether a NUMATopology, or one as old computes write it, has cells.
+// namesCells reports whether the JSON of a NUMATopology, in the present form or that of old computes,
+// has cells.
 func namesCells(text string) bool {
 	var t struct {
 		Cells json.RawMessage `json:"cells"`

@@ -1,3 +1,3 @@
-// Package keystone finds a service of OpenStack by the account and the options that a section of
-// nova.conf has for it.
+// Package keystone finds a service of OpenStack by the account and the options in a section of
+// nova.conf.
 package keystone

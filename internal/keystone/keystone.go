@@ -17,16 +17,16 @@ import (
 // Timeout bounds one call of Keystone or of the service.
 const Timeout = 10 * time.Second
 
-// Service is where a service is, and who calls it. Safe for concurrent use.
+// Service says where a service is, and as whom to call it. Safe for concurrent use.
 type Service struct {
-	// Type is the service's in the catalog, such as placement, and Version that of its API. Section is
-	// that of nova.conf.
+	// Type is the service's type in the catalog, such as placement; Version is its API version. Section
+	// is its section of nova.conf.
 	Type, Section string
 	Version       int
 	// Auth is an account of Keystone.
 	Auth gophercloud.AuthOptions
-	// Endpoint is endpoint_override; empty: that of the catalog, in Region, of the first of
-	// Interfaces that there is.
+	// Endpoint is endpoint_override. If it is "", the endpoint comes from the catalog: in Region, of
+	// the first of Interfaces that exists.
 	Endpoint, Region string
 	Interfaces       []string
 	Transport        http.RoundTripper
@@ -35,7 +35,7 @@ type Service struct {
 	client *gophercloud.ServiceClient
 }
 
-// Client gives a client of the service, whose token is renewed when it expires.
+// Client returns a client of the service, whose token is renewed when it expires.
 func (s *Service) Client(ctx context.Context) (*gophercloud.ServiceClient, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,3 +1,3 @@
-// Package limits has the bounds of values that one part takes at its start and
-// another part checks with every request: both must know the same ones.
+// Package limits has the bounds of values that one part checks at its start and another part with every
+// request: both must use the same bounds.
 package limits

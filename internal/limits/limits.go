@@ -3,12 +3,11 @@ package limits
 import "math"
 
 const (
-	// Subset is the most best hosts of which one is picked: all of them travel.
+	// Subset is the most best hosts among which one is picked: all of them are sent.
 	Subset = 10_000
-	// Weight is the greatest amount of a factor or a weight: it keeps sums of weights
-	// finite.
+	// Weight is the largest absolute value of a factor or a weight, which keeps sums of weights finite.
 	Weight = 1e100
 )
 
-// IsWeight reports whether x is a number of at most Weight, of either sign.
+// IsWeight reports whether the absolute value of x is at most Weight.
 func IsWeight(x float64) bool { return math.Abs(x) <= Weight }

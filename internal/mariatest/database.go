@@ -12,13 +12,12 @@ import (
 // Socket is the path of its socket.
 func (s *Server) Socket() string { return filepath.Join(s.Dir, "s") }
 
-// URL is the address of a database of the server, for its superuser, who has no
-// password.
+// URL is the URL of a database of the server, for its superuser, who has no password.
 func (s *Server) URL(database string) string { return "mysql://root@" + s.Addr() + "/" + database }
 
 var databases atomic.Int64
 
-// NewDatabase makes an empty database, that the test drops, and gives its name.
+// NewDatabase creates an empty database and returns its name; the test drops it.
 func (s *Server) NewDatabase(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
@@ -31,8 +30,8 @@ func (s *Server) NewDatabase(t testing.TB) string {
 	return name
 }
 
-// Open gives a pool of connections to a database as its superuser; the test closes
-// it. A text may hold several statements.
+// Open returns a pool of connections to a database as its superuser; the test closes it. One text may
+// hold several statements.
 func (s *Server) Open(t testing.TB, database string) *sql.DB {
 	t.Helper()
 	db, err := s.open(database)
@@ -57,7 +56,7 @@ func (s *Server) Exec(t testing.TB, statements string) {
 		t.Errorf("MariaDB: %v", err)
 		return
 	}
-	defer func() { _ = db.Close() }() // what counts is the answer
+	defer func() { _ = db.Close() }() // only the answer counts
 	if _, err := db.ExecContext(ctx, statements); err != nil {
 		t.Errorf("%s: %v", statements, err)
 	}

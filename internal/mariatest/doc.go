@@ -1,8 +1,7 @@
-// Package mariatest gives tests a MariaDB server of their own, as pgtest does a
-// PostgreSQL.
+// Package mariatest gives tests a MariaDB server of their own, like pgtest with PostgreSQL.
 //
-// A server is a new data folder in a temporary one, on a free loopback port; it
-// never is one that runs already. One server serves a test package:
+// A server is a new data folder in a temporary folder, on a free loopback port. It is never a server
+// that runs already. One server serves a test package:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(mariatest.Stop)) }
 //
@@ -11,6 +10,6 @@
 //
 // Tests that stop, kill or freeze a server get their own with New.
 //
-// Nothing is installed here: where there are no server programs the test is
-// skipped, and says so. Where the tests run as root the servers run as nobody.
+// Nothing is installed: if the server programs are missing, the test is skipped with a message. If the
+// tests run as root, the servers run as nobody.
 package mariatest

@@ -17,7 +17,7 @@ import (
 	"cellgate/internal/testwait"
 )
 
-// account is whom servers run as when the tests run as root.
+// account runs the servers if the tests run as root.
 const account = serverproc.Account("nobody")
 
 // Server is a running MariaDB. Its methods are for one goroutine at a time.
@@ -31,19 +31,19 @@ const queryLimit = testwait.Limit
 
 var shared serverproc.Shared[*Server]
 
-// Start gives the server that the tests of this package share, and starts it at
-// the first call. TestMain stops it: see Stop.
+// Start returns the server that the tests of this package share, and starts it at the first call.
+// TestMain stops it with Stop.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	bin := programs(t)
 	return shared.Get(t, func() (*Server, error) { return start(bin, false) })
 }
 
-// Stop stops the shared server and ends the process with the code.
+// Stop stops the shared server and ends the process with code.
 func Stop(code int) { os.Exit(StopShared(code)) }
 
-// StopShared stops the shared server and gives the code that the process is to end
-// with, for a package with another server to stop.
+// StopShared stops the shared server and returns the code with which the process must end. It is for a
+// package that has another server to stop.
 func StopShared(code int) int { return shared.Stop(code) }
 
 // New starts a server for one test, which stops it.
@@ -53,15 +53,15 @@ func New(t testing.TB) *Server {
 	return serverproc.Own(t, func() (*Server, error) { return start(bin, false) })
 }
 
-// NewDurable starts a server for one test, which stops it. It keeps what it committed as a MariaDB
-// in production does, with the settings of deploy/openstack: for measurements.
+// NewDurable starts a server for one test, which stops it. The server is as durable as a MariaDB in
+// production, with the settings of deploy/openstack: for measurements.
 func NewDurable(t testing.TB) *Server {
 	t.Helper()
 	bin := programs(t)
 	return serverproc.Own(t, func() (*Server, error) { return start(bin, true) })
 }
 
-// programs finds the server program, and skips the test where there is none.
+// programs finds the server program, and skips the test if there is none.
 func programs(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"mariadbd", "/usr/sbin/mariadbd", "/usr/libexec/mariadbd"} {
@@ -84,7 +84,7 @@ func start(bin string, durable bool) (*Server, error) {
 	return s, s.Process.Start(s.initialise)
 }
 
-// initialise makes the data folder.
+// initialise creates the data folder.
 func (s *Server) initialise() error {
 	if err := os.Mkdir(s.data(), 0o700); err != nil {
 		return err
@@ -104,8 +104,8 @@ func (s *Server) initialise() error {
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
 
-// options make a small server that a killed machine would damage, and a killed
-// process does not; or a durable one.
+// options are those of a small server that survives a killed process but not a killed machine; or of a
+// durable server.
 func (s *Server) options() []string {
 	all := []string{
 		"--no-defaults", "--datadir=" + s.data(), "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.Port),
@@ -128,7 +128,7 @@ func (s *Server) ping(ctx context.Context) error {
 	return db.PingContext(ctx)
 }
 
-// open makes a pool for the server's superuser; statements may hold several.
+// open makes a pool for the server's superuser; one text may hold several statements.
 func (s *Server) open(database string) (*sql.DB, error) {
 	c := mysql.NewConfig()
 	c.User, c.Net, c.Addr, c.DBName = "root", "tcp", s.Addr(), database

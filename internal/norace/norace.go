@@ -9,22 +9,22 @@ import (
 	"testing"
 )
 
-// Ran is the variable of the environment that says that all tests but those that were
-// left out ran with the race detector.
+// Ran is the environment variable which says that all tests but the skipped ones ran with the race
+// detector.
 const Ran = "CELLGATE_RAN_RACED"
 
-// Runtime is why tests in bubbles of testing/synctest that start and stop thousands of
-// timers are left out.
+// Runtime is the reason to skip tests in testing/synctest bubbles that start and stop thousands of
+// timers.
 const Runtime = "with the race detector Go 1.26's runtime crashes now and then (racegostart, in a timer of a synctest bubble)"
 
-// Pure is why tests without goroutines are left out.
+// Pure is the reason to skip tests without goroutines.
 const Pure = "it starts no goroutine, and takes ten times as long with the race detector"
 
 var left []string
 
-// LeaveOut names, by TestMain before the tests run, those of the package that do not run
-// with the race detector. Where the environment has Ran, and the detector is off, it
-// chooses these and no others; a -run of the command line stands.
+// LeaveOut names the tests of the package that do not run with the race detector. TestMain calls it
+// before the tests run. If Ran is set and the detector is off, only these tests run; a -run of the
+// command line takes precedence.
 func LeaveOut(tests ...string) {
 	left = tests
 	if On || os.Getenv(Ran) == "" {
@@ -35,8 +35,8 @@ func LeaveOut(tests ...string) {
 	}
 }
 
-// Skip skips a test that was left out while the detector is on, and says why. A test that
-// was not named fails: nothing would run it.
+// Skip skips a test that LeaveOut names while the detector is on, with the reason. A test that is not
+// named fails: nothing would run it.
 func Skip(t testing.TB, why string) {
 	t.Helper()
 	if !slices.Contains(left, t.Name()) {

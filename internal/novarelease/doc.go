@@ -1,5 +1,4 @@
-// Package novarelease has the releases of Nova by name, and what of its scheduler came
-// or went with which: weighers, default filters, names of options, request filters. It
-// is data of Nova's repository (nova/scheduler, nova/conf/scheduler.py at each release's
-// tag), not what cellgate does by it.
+// Package novarelease has the releases of Nova by name, and what changed in its scheduler with each:
+// weighers, default filters, names of options, request filters. The data is that of Nova's repository
+// at each release's tag (nova/scheduler, nova/conf/scheduler.py), and not what cellgate does with it.
 package novarelease

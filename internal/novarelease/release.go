@@ -9,11 +9,11 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// Release is a release of Nova by the first number of its versions: 26 is Zed. The zero
-// value stands for the newest one that is known.
+// Release is a release of Nova by the first number of its versions: 26 is Zed. The zero value stands
+// for the newest known release.
 type Release int
 
-// Releases with which something changed that matters here.
+// Releases that changed something relevant here.
 const (
 	Train      Release = 20
 	Ussuri     Release = 21
@@ -27,7 +27,8 @@ const (
 	firstDated Release = Antelope
 )
 
-// names are the releases' from the oldest on; those named after a year have one of codeNames too.
+// names are the names of the releases from the oldest on. Those named after a year are also in
+// codeNames.
 var names = []string{
 	"ocata", "pike", "queens", "rocky", "stein", "train", "ussuri", "victoria", "wallaby", "xena", "yoga", "zed",
 	"2023.1", "2023.2", "2024.1", "2024.2", "2025.1", "2025.2", "2026.1", "2026.2",
@@ -35,7 +36,7 @@ var names = []string{
 
 var codeNames = []string{"antelope", "bobcat", "caracal", "dalmatian", "epoxy", "flamingo", "gazpacho"}
 
-// Parse reads a release's name, as zed, 2023.2 or bobcat; "" is the newest.
+// Parse parses a release's name, such as zed, 2023.2 or bobcat; "" is the newest.
 func Parse(name string) (Release, error) {
 	lower := strings.ToLower(strings.TrimSpace(name))
 	if lower == "" {
@@ -53,7 +54,7 @@ func Parse(name string) (Release, error) {
 	return 0, fmt.Errorf("%.40q is no release of Nova that is known: %s", name, strings.Join(names, ", "))
 }
 
-// or gives the newest for the zero value.
+// or returns the newest release for the zero value.
 func (r Release) or() Release {
 	if r == 0 {
 		return oldest + Release(len(names)-1)
@@ -61,13 +62,13 @@ func (r Release) or() Release {
 	return r
 }
 
-// Has reports whether the release is that one or a later one.
+// Has reports whether the release is since or later.
 func (r Release) Has(since Release) bool { return r.or() >= since }
 
-// Version is the first number of its versions.
+// Version is the first number of the release's versions.
 func (r Release) Version() int { return int(r.or()) }
 
-// String is as Nova (26, zed).
+// String has the form "Nova 26 (zed)".
 func (r Release) String() string {
 	return "Nova " + strconv.Itoa(r.Version()) + " (" + names[r.or()-oldest] + ")"
 }

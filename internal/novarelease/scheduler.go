@@ -1,6 +1,6 @@
 package novarelease
 
-// weighers have the release that each came with; older ones are in all.
+// weighers has the first release of each weigher; older ones are in all releases.
 var weighers = map[string]Release{
 	"PCIWeigher":               16,
 	"BuildFailureWeigher":      18,
@@ -11,13 +11,13 @@ var weighers = map[string]Release{
 	"ImagePropertiesWeigher":   Epoxy,
 }
 
-// HasWeigher reports whether all_weighers has it.
+// HasWeigher reports whether the release's all_weighers include a weigher.
 func (r Release) HasWeigher(name string) bool { return r.Has(weighers[name]) }
 
-// WeigherSince is the release that a weigher came with; 0: the oldest has it.
+// WeigherSince is the first release with a weigher; 0 if the oldest has it.
 func WeigherSince(name string) Release { return weighers[name] }
 
-// DefaultFilters are those of [filter_scheduler] enabled_filters when no file sets it.
+// DefaultFilters are the release's default of [filter_scheduler] enabled_filters.
 func (r Release) DefaultFilters() []string {
 	common := []string{
 		"ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter",
@@ -34,10 +34,10 @@ func (r Release) DefaultFilters() []string {
 	return append([]string{"RetryFilter", "AvailabilityZoneFilter", "RamFilter", "DiskFilter"}, common...)
 }
 
-// ReadsOldNames reports whether options of the scheduler count under the names that
-// they had in [DEFAULT] before Ocata.
+// ReadsOldNames reports whether Nova still reads the scheduler's options under their names in [DEFAULT]
+// from before Ocata.
 func (r Release) ReadsOldNames() bool { return !r.Has(Xena) }
 
-// ExactTenantKey reports whether AggregateMultiTenancyIsolation reads filter_tenant_id
-// alone, and no other key that begins so.
+// ExactTenantKey reports whether AggregateMultiTenancyIsolation reads only the key filter_tenant_id,
+// and no other key that begins with it.
 func (r Release) ExactTenantKey() bool { return !r.Has(Dalmatian) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// CustomPrefix begins the names that an operator may create.
+// CustomPrefix is the prefix of the names that an operator may create.
 const CustomPrefix = "CUSTOM_"
 
 var (
@@ -39,8 +39,8 @@ func in(sorted []string, name string) bool {
 
 var notName = regexp.MustCompile(`[^0-9A-Za-z]+`)
 
-// Custom makes the name of a custom trait or resource class of any text (os_traits and os_resource_classes,
-// normalize_name).
+// Custom converts any text to the name of a custom trait or resource class (os_traits and
+// os_resource_classes, normalize_name).
 func Custom(text string) string {
 	return CustomPrefix + strings.ToUpper(notName.ReplaceAllString(text, "_"))
 }
