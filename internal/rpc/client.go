@@ -14,11 +14,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Dial makes a client connection as every process of cellgate uses it: in
-// plaintext, with statuses decoded back to *fault.Error, and with the same
-// message limit as the servers. It does not wait for the connection; a lost one
-// is tried again within two seconds. Proxies of the environment are not used: they
-// are for the way out of the house, and these calls stay in it.
+// Dial makes a client connection as every process of cellgate uses it: in plaintext, with statuses
+// decoded back to *fault.Error, and with the same message limit as the servers. It does not wait for
+// the connection, and retries a lost connection within two seconds. It ignores proxies of the
+// environment: those are for traffic that leaves the site, and these calls stay within it.
 func Dial(target string, extra ...grpc.DialOption) (*grpc.ClientConn, error) {
 	options := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -17,12 +17,12 @@ import (
 	"cellgate/internal/ingress"
 )
 
-// Limits of a message, which are checked on its bytes: an empty element of a list takes two
-// of them, and hundreds once it is decoded.
+// Limits of a message, checked on its bytes: an empty element of a list takes two bytes, but hundreds
+// once decoded.
 const (
 	maxElements = 1 << 19
 	maxNesting  = 256
-	// unchecked is the size of a message, in bytes, that cannot cost much.
+	// unchecked is the size, in bytes, up to which a message cannot cost much.
 	unchecked = 4 << 10
 )
 
@@ -34,31 +34,32 @@ type bounded struct {
 	in *ingress.Ingress
 }
 
-// request is a message that is about to be received. It is decoded once gRPC has returned: gRPC would
-// answer an error of its codec by itself, as INTERNAL, and needs half of the stack of decodeAside.
+// request is a message that is about to be received. It is decoded after gRPC has returned: gRPC would
+// itself answer an error of its codec, as INTERNAL, and its frames would take half of decodeAside's
+// stack.
+// decodeAside needs.
 type request struct {
 	received
 	ctx  context.Context
 	in   *ingress.Ingress
 	into any
-	// what is how an error calls the message.
+	// what names the message in errors.
 	what string
-	// charges are the call's.
+	// charges are those of the call.
 	charges *charges
-	// turns, of a stream's message, has a place for each that may be decoded at once.
+	// turns, for a message of a stream, has a slot for each message that may be decoded at once.
 	turns chan struct{}
 }
 
-// charges are what a call's messages were charged, until they are released. Safe for
-// concurrent use: a handler may end while a goroutine of it still receives. The zero value is
-// ready.
+// charges are the charges for a call's messages until they are released. Safe for concurrent use: a
+// handler may end while one of its goroutines still receives. The zero value is ready.
 type charges struct {
 	mu       sync.Mutex
 	releases []func()
 	ended    bool
 }
 
-// add keeps what a charge returned; it returns its error.
+// add keeps the release function of a charge, and returns its error.
 func (c *charges) add(release func(), err error) error {
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func (c *charges) add(release func(), err error) error {
 	return nil
 }
 
-// release gives back all that was charged so far.
+// release releases everything charged so far.
 func (c *charges) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +84,7 @@ func (c *charges) release() {
 	c.releases = nil
 }
 
-// refund releases, also what is charged from now on: the call is over.
+// refund releases everything, including later charges: the call is over.
 func (c *charges) refund() {
 	c.release()
 	c.mu.Lock()
@@ -91,10 +92,10 @@ func (c *charges) refund() {
 	c.ended = true
 }
 
-// received is a message as gRPC received it. Who decodes it frees it.
+// received is a message as gRPC received it. Its decoder must free it.
 type received struct{ data mem.BufferSlice }
 
-// keep takes the bytes of a message from gRPC.
+// keep takes over the bytes of a message from gRPC.
 func (r *received) keep(data mem.BufferSlice) {
 	data.Ref()
 	r.data = data
@@ -102,7 +103,7 @@ func (r *received) keep(data mem.BufferSlice) {
 
 var protobuf = encoding.GetCodecV2(protocodec.Name)
 
-// deferring is the protobuf codec, apart from messages that are decoded later.
+// deferring is the protobuf codec, except that it leaves some messages to be decoded later.
 type deferring struct{ encoding.CodecV2 }
 
 func newCodec() encoding.CodecV2 { return deferring{protobuf} }
@@ -115,11 +116,12 @@ func (c deferring) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// shallow is the size of a message, in bytes, that takes little stack to decode.
+// shallow is the size, in bytes, up to which a message needs little stack to decode.
 const shallow = 256
 
-// decodeAside decodes a message of a stream, a large one on a goroutine of its own: the stack that
-// it takes would stay with the stream's goroutine, of which a cell has one a host.
+// decodeAside decodes a message of a stream. It decodes a large one on a separate goroutine: otherwise
+// the stack that it needs would stay with the stream's goroutine, of which a cell has one for each
+// host.
 func (r *request) decodeAside() error {
 	if r.data.Len() <= shallow {
 		return r.decode()
@@ -150,8 +152,8 @@ func (r *request) decode() error {
 		if err != nil {
 			return err
 		}
-		// A call from this process was admitted where its request came in: it must not wait
-		// for itself.
+		// A call from this process was admitted as a request before: waiting here could wait for
+		// itself.
 		if from == nil || from.AuthInfo == nil || from.AuthInfo.AuthType() != MemoryAuth {
 			if err := r.charges.add(r.in.Heavy(r.ctx, int64(size+n*ingress.ElementCost))); err != nil {
 				return err
@@ -177,8 +179,8 @@ func (r *request) decode() error {
 // MemoryAuth is the AuthType of connections within the process.
 const MemoryAuth = "memory"
 
-// countElements counts texts and messages in the bytes of a message. It refuses too many, and
-// messages within messages too deep, by the name of the field at the top.
+// countElements counts texts and messages in the bytes of a message. It refuses too many elements, and
+// too deep nesting, with the name of the top-level field.
 func countElements(b []byte, m protoreflect.MessageDescriptor) (n int, err error) {
 	top := ""
 	if count(b, m, 0, &n, &top) {
@@ -190,9 +192,9 @@ func countElements(b []byte, m protoreflect.MessageDescriptor) (n int, err error
 	return n, fault.Invalid(top, "nests more than %d messages", maxNesting)
 }
 
-// count adds the elements of a message to n until those are too many. It is false when the
-// message nests too deep. top is the field of the outermost message that it is in. What is no
-// message at all ends it: decoding says so.
+// count adds the elements of a message to n until there are too many. It returns false if the message
+// nests too deep. top is the top-level field being counted. Malformed bytes end the count: decoding
+// reports them.
 func count(b []byte, m protoreflect.MessageDescriptor, depth int, n *int, top *string) bool {
 	if depth > maxNesting {
 		return false

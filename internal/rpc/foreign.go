@@ -12,40 +12,39 @@ import (
 	"cellgate/internal/fault"
 )
 
-// foreign gives the error that a status stands for which is not ours: it comes
-// from gRPC itself or from something in between. Its text (addresses, errors of
-// the operating system, gRPC's own prefixes) is for the log and stays in Cause.
-// The message has no subject, so that it can follow the name of a cell or an
-// address.
+// foreign returns the error for a status that no cellgate server made: it comes from gRPC itself or
+// from something in between. Its text (addresses, errors of the operating system, gRPC's own prefixes)
+// is for the log and stays in Cause. The message has no subject, so that it can follow the name of a
+// cell or an address.
 func foreign(s *status.Status, err error) *fault.Error {
 	return &fault.Error{Kind: kindOf(s.Code()), Message: plainly(s), Cause: err}
 }
 
-// ended are the texts of gRPC for a connection that was there and broke; every
-// other UNAVAILABLE never had one.
+// ended are gRPC's texts for a connection that was established and broke. Any other UNAVAILABLE never
+// had a connection.
 var ended = []string{"error reading from server", "error reading server preface", "connection is draining", "closing transport", "transport is closing"}
 
-// Unreachable reports whether an error is gRPC's own, of a connection that could
-// not be made: the call was not sent.
+// Unreachable reports whether an error means that gRPC could not make a connection: the call was not
+// sent.
 func Unreachable(err error) bool {
 	s, ok := foreignStatus(err)
 	return ok && s.Code() == codes.Unavailable && plainly(s) == unreachable
 }
 
-// Unserved reports whether an error says that the server knows no such call: it
-// runs another version.
+// Unserved reports whether an error means that the server does not know the call: it runs another
+// version.
 func Unserved(err error) bool {
 	s, ok := foreignStatus(err)
 	return ok && s.Code() == codes.Unimplemented
 }
 
-// TimedOut reports whether an error is gRPC's own, of a call whose time was over.
+// TimedOut reports whether an error means that gRPC ended a call at its deadline.
 func TimedOut(err error) bool {
 	s, ok := foreignStatus(err)
 	return ok && s.Code() == codes.DeadlineExceeded
 }
 
-// foreignStatus finds the status that foreign decoded.
+// foreignStatus returns the status behind an error of foreign.
 func foreignStatus(err error) (*status.Status, bool) {
 	var e *fault.Error
 	if !errors.As(err, &e) || e.Cause == nil {
@@ -56,7 +55,8 @@ func foreignStatus(err error) (*status.Status, bool) {
 
 const unreachable = "could not be reached"
 
-// foreignCodes are the kind nearest to a code, and what a status of it means; any other is a defect there.
+// foreignCodes maps a code to the nearest kind and its meaning; any other code means a defect of the
+// server.
 var foreignCodes = map[codes.Code]struct {
 	kind  fault.Kind
 	means string
@@ -76,7 +76,7 @@ var foreignCodes = map[codes.Code]struct {
 	codes.PermissionDenied:   {fault.PermissionDenied, "does not allow the call"},
 }
 
-// plainly says what a foreign status means.
+// plainly describes a foreign status.
 func plainly(s *status.Status) string {
 	if s.Code() == codes.Unavailable && slices.ContainsFunc(ended, func(text string) bool { return strings.Contains(s.Message(), text) }) {
 		return "closed the connection"

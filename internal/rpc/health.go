@@ -12,8 +12,8 @@ type Health struct {
 	health *health.Server
 }
 
-// ServeHealth adds the health service to a server, after the server's own
-// services. It says NOT_SERVING until Set.
+// ServeHealth adds the health service to a server, after the server's own services. The state is
+// NOT_SERVING until Set.
 func ServeHealth(s *Server) *Health {
 	h := &Health{server: s, health: health.NewServer()}
 	h.Set(false)
@@ -21,7 +21,7 @@ func ServeHealth(s *Server) *Health {
 	return h
 }
 
-// Set tells whether the server is ready for new calls. After Drain it does nothing.
+// Set sets whether the server is ready for new calls. After Drain it does nothing.
 func (h *Health) Set(ready bool) {
 	state := healthpb.HealthCheckResponse_NOT_SERVING
 	if ready {
@@ -35,5 +35,5 @@ func (h *Health) Set(ready bool) {
 	}
 }
 
-// Drain says NOT_SERVING from now on, for good.
+// Drain sets NOT_SERVING permanently.
 func (h *Health) Drain() { h.health.Shutdown() }

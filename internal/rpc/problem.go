@@ -13,7 +13,8 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// problemOf says what is wrong with a field, and what would be right, in the terms of the caller who filled it in.
+// problemOf describes what is wrong with a field and what would be right, in terms that its caller
+// knows.
 func problemOf(v *protovalidate.Violation) string {
 	rule, message := v.Proto.GetRuleId(), v.Proto.GetMessage()
 	kind, name, _ := strings.Cut(rule, ".")
@@ -67,7 +68,7 @@ var patterns = map[string]string{
 	"^[!-~]*$":          "may have visible ASCII characters only, and no blank",
 }
 
-// textsOf are the texts of a list that are not empty.
+// textsOf returns the texts of a list that are not empty.
 func textsOf(list protoreflect.List) (texts []string) {
 	for i := range list.Len() {
 		if text := list.Get(i).String(); text != "" {
@@ -105,7 +106,7 @@ func isNumber(v protoreflect.Value) bool {
 	return false
 }
 
-// quoted is a text in quotes, without what is behind its first 40 bytes.
+// quoted is a text in quotes, cut after 40 bytes.
 func quoted(s string) string {
 	const most = 40
 	if len(s) > most {

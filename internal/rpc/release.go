@@ -11,20 +11,20 @@ import (
 	"cellgate/internal/fault"
 )
 
-// release numbers the releases of cellgate by what its programs say to each other: each
-// release that adds to it has the next number. Programs of neighbouring releases work
-// together. It is text, since a test sets it with the linker's -X.
+// release numbers the releases of cellgate by their internal protocol: each release that extends it has
+// the next number. Programs of neighbouring releases work together. It is a text, because a test sets
+// it with the linker's -X.
 var release = "1"
 
 // agentProduct begins the User-Agent that Dial sends with each call: cellgate/RELEASE.
 const agentProduct = "cellgate/"
 
-// inner are the services between programs of cellgate. The public API is not among them: its
-// package has a version of its own.
+// inner are the services between programs of cellgate. The public API is not among them: its package
+// has its own version.
 var inner = []string{"/cellgate.cell.", "/cellgate.agent."}
 
-// judgeRelease refuses a call to an inner service by a program whose release is no neighbour
-// of this one's. Callers that are no program of cellgate name no release.
+// judgeRelease refuses a call to an inner service by a program whose release is not a neighbour of this
+// one's. Callers that are not programs of cellgate name no release, and pass.
 func judgeRelease(ctx context.Context, info *tap.Info) (context.Context, error) {
 	for _, prefix := range inner {
 		if !strings.HasPrefix(info.FullMethodName, prefix) {

@@ -22,35 +22,34 @@ import (
 	"cellgate/internal/ingress"
 )
 
-// MaxMessageBytes is the largest request a server takes.
+// MaxMessageBytes is the largest request that a server accepts.
 const MaxMessageBytes = 4 << 20
 
-// maxAnswerBytes is the largest answer a client takes.
+// maxAnswerBytes is the largest answer that a client accepts.
 const maxAnswerBytes = 4 * MaxMessageBytes
 
-// Limits of a connection. maxStreams is what configuration knows as MaxStreams.
+// Limits of a connection. maxStreams equals config.MaxStreams.
 const (
 	maxStreams     = 4096
 	maxHeaderBytes = 64 << 10
-	// handshakeWithin is how long a new connection may take until its first call
-	// could come.
+	// handshakeWithin is how long a new connection may take before its first call.
 	handshakeWithin = 10 * time.Second
-	// idleFor is how long a connection without calls is kept; aged is when a
-	// connection gets GOAWAY, to end after the calls on it.
+	// idleFor is how long a connection without calls is kept. After aged a connection gets GOAWAY, and
+	// ends after its present calls.
 	idleFor = 15 * time.Minute
 	aged    = 10 * time.Minute
 )
 
-// Windows of flow control. They are fixed: gRPC would otherwise find them out by a
-// ping with every answer, which costs as much as a small call itself. What a stream
-// of a server may hold that nobody reads yet is ingress.Window; a client trusts its server.
+// Flow control windows. They are fixed: otherwise gRPC measures them with a ping for every answer,
+// which costs as much as a small call. ingress.Window bounds the unread bytes of a stream of a server;
+// a client trusts its server.
 const (
 	answerWindow = 512 << 10
 	connWindow   = 2 << 20
 )
 
-// Guarded makes a server ask check about every message that comes on a stream: an error
-// ends the stream. A TapHandle decides whether the stream begins.
+// Guarded makes a server call check for every message on a stream: an error ends the stream. A
+// TapHandle decides whether the stream begins.
 func Guarded(check func(ctx context.Context) error) grpc.ServerOption {
 	return guarded{check: check}
 }
@@ -60,7 +59,7 @@ type guarded struct {
 	check func(ctx context.Context) error
 }
 
-// lastOf gives the last of the options of a type; the zero one without.
+// lastOf returns the last of the options of a type; the zero value if there is none.
 func lastOf[O grpc.ServerOption](options []grpc.ServerOption) (last O) {
 	for _, o := range options {
 		if is, ok := o.(O); ok {
@@ -70,9 +69,9 @@ func lastOf[O grpc.ServerOption](options []grpc.ServerOption) (last O) {
 	return last
 }
 
-// Plain makes a server spare requests the check by their schema that sure is sure about:
-// that they keep every rule. The check goes through a message field by field, which for a small
-// call between cellgate's own processes is a good part of the work.
+// Plain makes a server skip schema validation for requests that are certain to keep every rule: those
+// for which sure returns true. Validation walks a message field by field. For a small call between
+// cellgate's processes, that is much of the work.
 func Plain(sure func(req any) bool) grpc.ServerOption { return plain{sure: sure} }
 
 type plain struct {
@@ -80,11 +79,11 @@ type plain struct {
 	sure func(req any) bool
 }
 
-// Server is a gRPC server that can refuse a unary call before it reads the request, and
-// decodes large requests a few at a time.
+// Server is a gRPC server that can refuse a unary call before it reads the request, and that bounds how
+// many large requests it decodes at once.
 //
-// Messages of streams are decoded on half of the processors: when thousands of streams have one
-// at the same moment, unary calls do not queue behind all of them.
+// Messages of streams are decoded on half of the processors. So unary calls do not queue behind
+// thousands of streams that all have a message at the same moment.
 type Server struct {
 	*grpc.Server
 	in    *ingress.Ingress
@@ -101,7 +100,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.Server.RegisterService(&d, impl)
 }
 
-// Serve serves a listener until Stop; nil also if Stop came first.
+// Serve serves a listener until Stop. It returns nil then, even if Stop came first.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.Server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
@@ -109,8 +108,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// bound makes a method refuse what a TapHandle refused before its request is read, and
-// what is too large before it is decoded.
+// bound makes a method refuse calls that a TapHandle refused before it reads the request, and requests
+// that are too large before it decodes them.
 func (s *Server) bound(handle grpc.MethodHandler) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, read func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		if err := refusalOf(ctx); err != nil {
@@ -132,10 +131,9 @@ func (s *Server) bound(handle grpc.MethodHandler) grpc.MethodHandler {
 	}
 }
 
-// NewServer makes a gRPC server as every process of cellgate serves it: panics
-// become INTERNAL, unary requests are validated by the rules in their schema,
-// *fault.Error becomes a status, defects of ours are logged. Reflection is
-// registered; for the health service, see ServeHealth.
+// NewServer makes a gRPC server as every process of cellgate uses it: panics become INTERNAL, unary
+// requests are validated by the rules in their schema, *fault.Error becomes a status, and internal
+// errors are logged. Reflection is registered; for the health service, see ServeHealth.
 func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *Server {
 	guard, sure, in := lastOf[guarded](extra).check, lastOf[plain](extra).sure, lastOf[bounded](extra).in
 	if in == nil {
@@ -150,7 +148,7 @@ func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *Server {
 		grpc.StaticStreamWindowSize(ingress.Window),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(handshakeWithin),
-		// What handlers use ends after Stop has returned.
+		// Stop returns only after handlers have returned, so that they can use what ends later.
 		grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(serveUnary(log, sure)),
 		grpc.ChainStreamInterceptor(serveStream(log, guard, in, turns)),
@@ -188,14 +186,14 @@ func serveStream(log *slog.Logger, guard func(context.Context) error, in *ingres
 	}
 }
 
-// guardedStream takes only messages within the limits, of a caller that is still
-// admitted. RecvMsg has one caller at a time.
+// guardedStream accepts only messages within the limits, from a caller that is still admitted. RecvMsg
+// has one caller at a time.
 type guardedStream struct {
 	grpc.ServerStream
 	guard func(context.Context) error
 	in    *ingress.Ingress
 	turns chan struct{}
-	// charges are of the message that the handler works on.
+	// charges are those of the message that the handler works on.
 	charges charges
 }
 
@@ -214,17 +212,18 @@ func (s *guardedStream) RecvMsg(m any) error {
 	return s.guard(s.Context())
 }
 
-// streamError gives the error of a stream that ended.
+// streamError converts the error of a stream that ended.
 func streamError(err error) error {
 	if status.Code(err) == codes.Internal {
-		// gRPC's code for a stream that ended in the middle of a message, which is no defect here.
+		// gRPC uses this code for a stream that ended in the middle of a message, which is no defect of
+		// this server.
 		return fault.Wrap(fault.InvalidRequest, err, "the stream ended in the middle of a message")
 	}
 	return err
 }
 
-// leave is where an error stops: defects of ours are logged here, once, and
-// everything becomes a status.
+// leave is where errors leave the server: internal errors are logged here, once, and every error
+// becomes a status.
 func leave(ctx context.Context, log *slog.Logger, method string, err error, panicked any) error {
 	if panicked != nil {
 		log.ErrorContext(ctx, "handler panicked", "method", method, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))

@@ -15,14 +15,13 @@ import (
 	"cellgate/internal/fault"
 )
 
-// internalMessage is all a caller sees of a defect of ours.
+// internalMessage is all that a caller sees of an internal error.
 const internalMessage = "internal error; the server's log has the details"
 
-// ToStatus gives the wire form of an error; nil for nil. Context ends keep their
-// codes, without ErrorInfo: it is the caller who ended the call. A status of ours
-// passes through; a foreign one goes the way FromStatus takes it, without its
-// text. An error without a kind is shown as INTERNAL, without its text; so are
-// the causes of kinds.
+// ToStatus returns the wire form of an error; nil for nil. Ends of contexts keep their codes, without
+// ErrorInfo, because the caller ended the call. A status of cellgate passes through; a foreign one is
+// converted as in FromStatus, without its text. An error without a kind becomes INTERNAL, without its
+// text. Causes are never sent.
 func ToStatus(err error) *status.Status {
 	if err == nil {
 		return nil
@@ -81,10 +80,9 @@ func ToStatus(err error) *status.Status {
 	return with
 }
 
-// FromStatus gives the *fault.Error a status stands for; nil for nil and OK. An
-// error that is no status, or has its kind already, is returned unchanged. A foreign status, one without our
-// ErrorInfo, gets the kind nearest to its code and a message of ours; the status
-// itself is only its cause.
+// FromStatus returns the *fault.Error for a status; nil for nil and OK. An error that is no status, or
+// that already has a kind, is returned unchanged. A foreign status, without cellgate's ErrorInfo, gets
+// the nearest kind and a message of cellgate; the status itself becomes the cause.
 func FromStatus(err error) error {
 	if err == nil {
 		return nil
@@ -103,7 +101,7 @@ func FromStatus(err error) error {
 	return foreign(s, err)
 }
 
-// readOurs decodes a status with our ErrorInfo.
+// readOurs decodes a status with cellgate's ErrorInfo.
 func readOurs(s *status.Status) (e *fault.Error, ours bool) {
 	e = &fault.Error{Message: s.Message()}
 	for _, d := range s.Details() {

@@ -11,15 +11,15 @@ import (
 // Domain is the domain of every ErrorInfo.
 const Domain = "cellgate"
 
-// mapping is a kind's form on the wire, and whether the same call may be
-// repeated unchanged by a client that got it.
+// mapping is the wire form of a kind, and whether a client that got it may repeat the same call
+// unchanged.
 type mapping struct {
 	code   codes.Code
 	http   int
 	repeat bool
 }
 
-// table is complete: a test demands every kind.
+// table is complete: a test checks that it has every kind.
 var table = map[fault.Kind]mapping{
 	fault.InvalidRequest:     {codes.InvalidArgument, http.StatusBadRequest, false},
 	fault.NoValidHost:        {codes.FailedPrecondition, http.StatusConflict, false},
@@ -45,8 +45,7 @@ func Code(k fault.Kind) codes.Code { return entry(k).code }
 // HTTPStatus gives the HTTP status of a kind.
 func HTTPStatus(k fault.Kind) int { return entry(k).http }
 
-// MayRepeat reports whether the same call, with the same request_id, may be
-// sent again after this kind.
+// MayRepeat reports whether the same call, with the same request_id, may be repeated after this kind.
 func MayRepeat(k fault.Kind) bool { return entry(k).repeat }
 
 func entry(k fault.Kind) mapping {

@@ -19,8 +19,9 @@ var validator = sync.OnceValues(func() (protovalidate.Validator, error) { return
 // InvalidRequest fault that names each field by its path.
 func Validate(m proto.Message) error { return check(m) }
 
-// ValidateUnless is Validate, but leaves out each field that a caller knows to keep its rules:
-// isSound is given the message and the descriptor of the field, or of the message itself.
+// ValidateUnless is Validate, but skips the fields for which isSound returns true: the caller knows
+// that they keep their rules. isSound gets the message, and the descriptor of the field or of the
+// message itself.
 func ValidateUnless(m proto.Message, isSound func(of protoreflect.Message, field protoreflect.Descriptor) bool) error {
 	return check(m, protovalidate.WithFilter(protovalidate.FilterFunc(func(of protoreflect.Message, field protoreflect.Descriptor) bool {
 		return !isSound(of, field)
@@ -57,8 +58,8 @@ func check(m proto.Message, options ...protovalidate.ValidationOption) error {
 	return fault.InvalidFields(fields)
 }
 
-// oneofMembers gives the paths of a oneof's fields when that is what a path leads
-// to: no client can set the oneof itself.
+// oneofMembers returns the paths of a oneof's fields if the path leads to a oneof, which no client can
+// set itself.
 func oneofMembers(m proto.Message, path *validate.FieldPath) []string {
 	at := m.ProtoReflect().Descriptor()
 	elements := path.GetElements()
