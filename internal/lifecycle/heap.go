@@ -20,5 +20,5 @@ func TuneGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
 	}
-	_, _ = memlimit.Set(memlimit.WithRatio(0.9)) // an error means that the control group cannot be read: then nothing bounds the heap
+	_, _ = memlimit.Set(memlimit.WithRatio(0.9)) // on an error nothing bounds the heap
 }

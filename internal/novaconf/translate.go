@@ -232,7 +232,8 @@ func (t *translation) offered(available place) map[string]string {
 	return offered
 }
 
-// choices are the names of Nova's filters, having those that cellgate has too.
+// choices are the names of Nova's present filters that are not redundant; having lists those that
+// cellgate has.
 func (t *translation) choices() []string {
 	var names []string
 	for name, f := range ofNova {

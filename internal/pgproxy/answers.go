@@ -8,32 +8,31 @@ import (
 )
 
 const (
-	// nonsense is what no server parses.
+	// nonsense is a statement that no server can parse.
 	nonsense = "cellgate fault of the test"
 	message  = "a fault of the test"
 )
 
-// fate is a fault on its way.
+// fate is a fault that is being carried out.
 type fate struct {
 	Fault
 	commit bool
-	// failed: the statement before failed by itself, and the client got that error.
+	// failed: an earlier statement failed on its own, and the client got that error.
 	failed bool
 }
 
-// awaited is an answer of the server.
+// awaited is an answer that the server owes.
 type awaited struct {
-	// end is the type of the message that completes it: ParseComplete, BindComplete,
-	// CloseComplete, 'T' for a description, 'C' for what ends an Execute,
-	// ReadyForQuery.
+	// end is the type of the message that completes the answer: ParseComplete, BindComplete,
+	// CloseComplete, 'T' for a description, 'C' for the end of an Execute, or ReadyForQuery.
 	end byte
-	// drop keeps it from the client.
+	// drop: the answer is not passed to the client.
 	drop bool
-	// before: the fault follows when this is done.
+	// before: the fault follows after this answer.
 	before *fate
-	// tells: its error is the fault.
+	// tells: an error in this answer is the fault.
 	tells *fate
-	// cuts: the connection is cut when it is done.
+	// cuts: the connection is cut after this answer.
 	cuts *fate
 }
 
@@ -50,7 +49,7 @@ func (q *queue) push(a *awaited) {
 	q.list = append(q.list, a)
 }
 
-// head is the answer under way; a message that nothing waits for is its own.
+// head is the current answer; a message that nothing waits for gets an empty one.
 func (q *queue) head() *awaited {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -69,8 +68,8 @@ func (q *queue) pop() {
 	}
 }
 
-// ready gives the answer that ReadyForQuery completes: after an error the server
-// leaves out those before it.
+// ready returns the answer that ReadyForQuery completes: after an error the server skips the answers
+// before it.
 func (q *queue) ready() *awaited {
 	for {
 		a := q.head()
@@ -84,7 +83,7 @@ func (q *queue) ready() *awaited {
 	}
 }
 
-// mute has no answer passed on any more.
+// mute stops passing answers on.
 func (q *queue) mute() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,7 +96,7 @@ func (q *queue) muted() bool {
 	return q.silent
 }
 
-// answers passes the server's answers on until one side is gone.
+// answers passes the server's answers on until one side has closed.
 func (c *conn) answers() {
 	var cut *fate
 	for {
@@ -135,7 +134,7 @@ func (c *conn) answers() {
 			}
 			if a.end != 'Z' && completes(m, a.end) {
 				if a.cuts != nil {
-					cut = a.cuts // what is not in a transaction is done when the server is ready again
+					cut = a.cuts // outside a transaction a statement is committed when the server is ready again
 				}
 				c.queue.pop()
 			}
@@ -149,8 +148,8 @@ func (c *conn) answers() {
 	}
 }
 
-// wrong passes an error on, as the fault that it was made for. over: the connection
-// ends with it.
+// wrong passes an error on, or the fault in whose place the server made it. over: the connection ends
+// with it.
 func (c *conn) wrong(m *pgproto3.ErrorResponse) (over bool) {
 	a := c.queue.head()
 	switch {
@@ -166,7 +165,7 @@ func (c *conn) wrong(m *pgproto3.ErrorResponse) (over bool) {
 		c.back.Send(&pgproto3.ErrorResponse{Severity: severity, SeverityUnlocalized: severity, Code: f.Code, Message: message})
 		return f.fatal()
 	case a.before != nil:
-		// It failed by itself: the client gets that error.
+		// The statement failed on its own, so the client gets that error.
 		a.before.failed, a.drop = true, false
 	}
 	a.cuts = nil

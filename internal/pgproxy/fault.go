@@ -11,34 +11,34 @@ type Kind uint8
 const (
 	// None lets the statement pass.
 	None Kind = iota
-	// Error is an error of the server with Fault.Code. A code of class 57P, and any
-	// error of a connection that is being made, ends the connection.
+	// Error is an error of the server with Fault.Code. The connection also ends if the code is of class
+	// 57P, or if the connection is just being made.
 	Error
-	// Cut ends the connection without an error; so does a connection that is refused.
+	// Cut ends the connection without an error. A connection that is being made is refused in the same
+	// way.
 	Cut
-	// Late ends the connection for the client, while the trip reaches the server
-	// Fault.Delay later.
+	// Late ends the connection for the client, but the trip still reaches the server Fault.Delay later.
 	Late
-	// Delay holds a statement back for Fault.Delay, with what came before it done.
+	// Delay delays a statement by Fault.Delay, after everything before it is done.
 	Delay
 )
 
-// Fault is what happens at a statement.
+// Fault is what happens to a statement.
 type Fault struct {
 	Kind Kind
 	// Code is an Error's SQLSTATE.
 	Code string
-	// Done, of an Error and a Cut: the statement was done, and what it wrote outside
-	// of a transaction is committed, but the client gets an error.
+	// Done, for an Error and a Cut: the statement is done, and its writes outside a transaction are
+	// committed, but the client gets an error.
 	Done bool
-	// Delay is that of Delay and Late.
+	// Delay is the duration for the kinds Delay and Late.
 	Delay time.Duration
 }
 
 // fatal reports whether the client's connection ends with the error.
 func (f Fault) fatal() bool { return strings.HasPrefix(f.Code, "57P") }
 
-// name is what a fault is counted as. commit: a COMMIT is what failed.
+// name is the name under which a fault is counted. commit: the failing statement is a COMMIT.
 func (f Fault) name(commit bool) string {
 	var n string
 	switch f.Kind {
@@ -67,7 +67,7 @@ func (f Fault) name(commit bool) string {
 	return n
 }
 
-// connectName is what a fault of a connection that is being made is counted as.
+// connectName is the name under which a fault of a new connection is counted.
 func (f Fault) connectName() string {
 	switch f.Kind {
 	case Error:

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Statement is a statement that is about to be sent to the server; or, with N 0, a
-// connection that is being made.
+// Statement is a statement that is about to be sent to the server. If N is 0, it is a connection that
+// is being made.
 type Statement struct {
-	// Conn numbers the connections of a proxy from 1, N a connection's statements, and Trip its
+	// Conn numbers a proxy's connections from 1. N numbers a connection's statements, and Trip its
 	// trips that execute statements.
 	Conn int
 	N    int
@@ -18,10 +18,10 @@ type Statement struct {
 	Role Role
 }
 
-// Role is what a statement is to its transaction.
+// Role is the role of a statement in its transaction.
 type Role uint8
 
-// The roles. A text of several statements is Work.
+// The roles. A text with several statements is Work.
 const (
 	Work Role = iota
 	Begin
@@ -46,22 +46,22 @@ func roleOf(sql string) Role {
 	return Work
 }
 
-// Plan says what happens at a statement. It is called by several connections at once.
-// At a connection that is being made, every kind but Error and Delay refuses it.
+// Plan returns the fault of a statement. Several connections call it concurrently. For a connection
+// that is being made, every kind except Error and Delay refuses the connection.
 type Plan func(Statement) Fault
 
-// Chance is the probability of a fault where it may happen.
+// Chance is a fault, where it may happen, and its probability there.
 type Chance struct {
 	P     float64
 	Where Where
-	// Fault's Delay is the longest.
+	// Fault is the fault, with the longest Delay.
 	Fault Fault
 }
 
 // Where is where a fault may happen.
 type Where uint8
 
-// The places. AtStatement is every statement but COMMIT and ROLLBACK.
+// The places. AtStatement is every statement except COMMIT and ROLLBACK.
 const (
 	AtStatement Where = iota
 	AtCommit
@@ -80,8 +80,8 @@ func (w Where) holds(r Role) bool {
 	return w == AtStatement
 }
 
-// Seeded is the plan in which the fate of a statement is a function of the seed and
-// of the numbers of its connection and of itself.
+// Seeded is a plan in which the fault of a statement depends only on the seed, and on the numbers of
+// the connection and the statement.
 func Seeded(seed uint64, chances ...Chance) Plan {
 	return func(s Statement) Fault {
 		rng := rand.New(rand.NewPCG(seed, uint64(s.Conn)<<32|uint64(s.N)))
@@ -100,8 +100,8 @@ func Seeded(seed uint64, chances ...Chance) Plan {
 	}
 }
 
-// Weather is every fault there is. Of statements about p fail, of commits and of
-// connections that are made three times as many.
+// Weather is a mix of all faults. About p of the statements fail, and three times as many of the
+// commits and of the new connections.
 func Weather(p float64) []Chance {
 	const while = 20 * time.Millisecond
 	return []Chance{
@@ -129,8 +129,7 @@ func Weather(p float64) []Chance {
 	}
 }
 
-// When is the plan that makes a fault of the first statement that matches, and of no
-// other.
+// When is a plan with one fault, at the first statement that matches.
 func When(match func(Statement) bool, f Fault) Plan {
 	once := make(chan struct{}, 1)
 	return func(s Statement) Fault {

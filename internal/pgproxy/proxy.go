@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Proxy listens on a loopback port.
+// Proxy is a running proxy on a loopback port.
 type Proxy struct {
 	server   string
 	listener net.Listener
@@ -24,14 +24,14 @@ type Proxy struct {
 	conns  int
 	open   map[net.Conn]struct{}
 	counts map[string]int64
-	// reports are parameters that clients get besides the server's own.
+	// reports are parameters that clients get in addition to the server's own.
 	reports map[string]string
-	// silent is closed when the connections of now pass nothing on any more.
+	// silent is closed when the present connections pass nothing on any more.
 	silent chan struct{}
 }
 
-// New starts a proxy in front of a server, host:port, that need not be there yet. It
-// is on, and has no plan.
+// New starts a proxy in front of a server, host:port, which need not run yet. The proxy is on and has
+// no plan.
 func New(server string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,10 +46,10 @@ func New(server string) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where it listens.
+// Addr is the address on which the proxy listens.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// URL is a URL of the server, by way of the proxy.
+// URL converts a URL of the server to one through the proxy.
 func (p *Proxy) URL(direct string) (string, error) {
 	u, err := url.Parse(direct)
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *Proxy) URL(direct string) (string, error) {
 	return u.String(), nil
 }
 
-// SetPlan replaces the plan; nil has no faults.
+// SetPlan replaces the plan; nil means no faults.
 func (p *Proxy) SetPlan(plan Plan) {
 	if plan == nil {
 		p.plan.Store(nil)
@@ -68,31 +68,31 @@ func (p *Proxy) SetPlan(plan Plan) {
 	p.plan.Store(&plan)
 }
 
-// On makes the plan count, or not. Statements are numbered either way.
+// On turns the plan on or off. Statements are numbered either way.
 func (p *Proxy) On(on bool) { p.on.Store(on) }
 
-// Counts are the faults that happened, by name.
+// Counts returns how many faults happened, by name.
 func (p *Proxy) Counts() map[string]int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.counts)
 }
 
-// Report adds a parameter of the server (a ParameterStatus) for clients that connect from now on.
+// Report adds a parameter of the server (a ParameterStatus) for clients that connect later.
 func (p *Proxy) Report(name, value string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reports[name] = value
 }
 
-// reported are the parameters of Report, by name.
+// reported are the parameters set by Report, by name.
 func (p *Proxy) reported() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.reports)
 }
 
-// CutAll ends every connection there is, on both sides.
+// CutAll ends all present connections, on both sides.
 func (p *Proxy) CutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,8 +101,8 @@ func (p *Proxy) CutAll() {
 	}
 }
 
-// SilenceAll leaves every connection there is open on both sides and passes nothing of
-// them on any more, as a firewall that forgot them does. New ones pass.
+// SilenceAll keeps all present connections open on both sides but passes nothing on any more, like a
+// firewall that has dropped their state. New connections pass.
 func (p *Proxy) SilenceAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (p *Proxy) SilenceAll() {
 	p.counts["silent"]++
 }
 
-// silence is closed when the connections that are made now are silenced.
+// silence is closed when SilenceAll silences the connections that are made now.
 func (p *Proxy) silence() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +147,7 @@ func (p *Proxy) count(name string) {
 	p.counts[name]++
 }
 
-// track has a connection closed with the proxy; it is false when that is over.
+// track makes Close close a connection; it returns false if the proxy is already closed.
 func (p *Proxy) track(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +164,7 @@ func (p *Proxy) closeConn(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, c)
-	_ = c.Close() // the other goroutine of it may have been first
+	_ = c.Close() // the connection's other goroutine may have closed it first
 }
 
 func (p *Proxy) accept() {

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// conn is a client's connection and the server's behind it. One goroutine has its
-// requests, one the answers.
+// conn is a client's connection and the server's behind it. One goroutine handles its requests, and one
+// its answers.
 type conn struct {
 	proxy  *Proxy
 	n      int
@@ -18,10 +18,10 @@ type conn struct {
 	back   *pgproto3.Backend
 	front  *pgproto3.Frontend
 	queue  queue
-	// answered is closed when there is nobody to answer, or to be answered.
+	// answered is closed when no more answers can be passed on.
 	answered chan struct{}
 
-	// Of the requests.
+	// Only for requests.
 	statements map[string]string // by name, their text
 	portals    map[string]string
 	number     int
@@ -33,7 +33,7 @@ type conn struct {
 type request struct {
 	message []byte
 	await   *awaited // nil for a message without an answer
-	// sql is the statement that it executes, if executes.
+	// sql is the statement that the message executes, if executes.
 	executes bool
 	simple   bool
 	sql      string
@@ -65,7 +65,7 @@ func (c *conn) requests() {
 	}
 }
 
-// read notes what a message means. ends: the client may wait for an answer now.
+// read interprets a message. ends: the client may now wait for an answer.
 func (c *conn) read(m pgproto3.FrontendMessage) (r request, ends bool, err error) {
 	answeredBy := func(end byte) { r.await = &awaited{end: end} }
 	switch m := m.(type) {
@@ -101,8 +101,7 @@ func (c *conn) read(m pgproto3.FrontendMessage) (r request, ends bool, err error
 	return r, ends, err
 }
 
-// trip sends a trip to the server, with the fault that the plan has for it. It is
-// false when the connection is over.
+// trip sends a trip to the server, with the plan's fault. It returns false if the connection is over.
 func (c *conn) trip(trip []request) bool {
 	var out []byte
 	failed := false
@@ -152,8 +151,7 @@ func (c *conn) trip(trip []request) bool {
 	return c.send(out)
 }
 
-// fail puts a statement that fails in the place of a request, after it is done or
-// instead.
+// fail adds a failing statement in place of a request, or after it.
 func (c *conn) fail(out []byte, r request, f *fate) []byte {
 	hidden := func(end byte) *awaited { return &awaited{end: end, drop: true, before: f} }
 	if r.simple {
@@ -168,7 +166,7 @@ func (c *conn) fail(out []byte, r request, f *fate) []byte {
 	}
 	switch {
 	case f.Done:
-		// The Sync commits what is not in a transaction.
+		// The Sync commits a statement outside a transaction.
 		r.await.drop, r.await.before = true, f
 		out = c.put(out, r.message, r.await)
 		out = c.put(out, encoded(&pgproto3.Sync{}), hidden('Z'))
@@ -193,8 +191,8 @@ func (c *conn) late(out []byte, rest []request, f Fault) {
 	if !c.wait(f.Delay) {
 		return
 	}
-	// The server does what it was sent before it sees that the client left; the
-	// answers go nowhere, and end with the connection.
+	// The server executes the trip before it sees that the client has left. The answers are dropped,
+	// and end with the connection.
 	if c.send(append(out, encoded(&pgproto3.Terminate{})...)) {
 		select {
 		case <-c.answered:
@@ -203,8 +201,7 @@ func (c *conn) late(out []byte, rest []request, f Fault) {
 	}
 }
 
-// put adds a message to those that go to the server, and what answers it to the
-// queue.
+// put adds a message for the server, and its answer to the queue.
 func (c *conn) put(out, message []byte, answer *awaited) []byte {
 	if answer != nil {
 		c.queue.push(answer)
@@ -220,7 +217,7 @@ func (c *conn) send(b []byte) bool {
 	return err == nil
 }
 
-// wait is false when the proxy is closed.
+// wait returns false if the proxy is closed.
 func (c *conn) wait(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -232,7 +229,7 @@ func (c *conn) wait(d time.Duration) bool {
 	}
 }
 
-// reset ends the client's connection as a broken network does.
+// reset ends the client's connection like a broken network.
 func (c *conn) reset() {
 	if tcp, ok := c.client.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // it may be closed already

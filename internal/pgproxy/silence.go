@@ -2,8 +2,8 @@ package pgproxy
 
 import "net"
 
-// hushed is a client's connection that passes nothing in either direction once silent is
-// closed, without an error on either side.
+// hushed is a client's connection that passes nothing in either direction once silent is closed,
+// without an error on either side.
 type hushed struct {
 	net.Conn
 	silent  <-chan struct{}
@@ -14,7 +14,7 @@ func (h *hushed) Read(b []byte) (int, error) {
 	n, err := h.Conn.Read(b)
 	select {
 	case <-h.silent:
-		// The server does not learn that the client left, either.
+		// The server must not learn that the client has left, either.
 		<-h.closing
 		return 0, net.ErrClosed
 	default:

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// dialLimit bounds the way to the server.
+// dialLimit bounds the time to connect to the server.
 const dialLimit = 5 * time.Second
 
 // serve serves a client's connection until it ends.
@@ -41,12 +41,12 @@ func (p *Proxy) serve(client net.Conn, n int) {
 		c.answers()
 	}()
 	c.requests()
-	// What is on its way to the client still gets there.
+	// Answers on their way to the client still arrive.
 	p.closeConn(server)
 	<-c.answered
 }
 
-// greet reads what a client says first, and refuses to encrypt; nil when it left.
+// greet reads the client's first message, and refuses encryption; nil if the client left.
 func (c *conn) greet() pgproto3.FrontendMessage {
 	for {
 		m, err := c.back.ReceiveStartupMessage()
@@ -64,7 +64,7 @@ func (c *conn) greet() pgproto3.FrontendMessage {
 	}
 }
 
-// welcome asks the plan whether the client may come in.
+// welcome asks the plan whether the client may connect.
 func (c *conn) welcome() bool {
 	f := c.proxy.fate(Statement{Conn: c.n, Role: Connect})
 	if f.Kind == None {
@@ -85,8 +85,7 @@ func (c *conn) welcome() bool {
 	return false
 }
 
-// authenticate passes on what server and client say to each other until the server
-// is ready for statements.
+// authenticate passes messages between server and client until the server is ready for statements.
 func (c *conn) authenticate() bool {
 	for {
 		m, err := c.front.Receive()

@@ -2,8 +2,7 @@ package pgtest
 
 import "testing"
 
-// Restart is Shutdown and Run: sessions end with 57P01, and what they had not committed
-// is rolled back.
+// Restart is Shutdown and Run: sessions end with 57P01, and their uncommitted work is rolled back.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Shutdown(t)

@@ -10,8 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// URL is the address of a database of the server, with the password if there is
-// one.
+// URL is the URL of a database of the server, with the password if there is one.
 func (s *Server) URL(database string) string {
 	u := url.URL{Scheme: "postgres", Host: s.Addr(), Path: "/" + database, User: url.User("postgres")}
 	if s.opts.Password != "" {
@@ -25,7 +24,7 @@ func (s *Server) URL(database string) string {
 
 var databases atomic.Int64
 
-// NewDatabase makes an empty database, that the test drops, and gives its URL.
+// NewDatabase creates an empty database and returns its URL; the test drops it.
 func (s *Server) NewDatabase(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))

@@ -17,22 +17,21 @@ import (
 	"cellgate/internal/testwait"
 )
 
-// Options say what a server is like.
+// Options configure a server.
 type Options struct {
-	// Durable turns fsync on, for measurements and for losses of power. Without it a
-	// server that is killed loses nothing either, as long as the machine lives.
+	// Durable turns fsync on, for measurements and simulated losses of power. Without it, a killed
+	// server loses nothing either, as long as the machine runs.
 	Durable bool
-	// Password is that of the user postgres, asked for by SCRAM; empty lets
-	// everybody in.
+	// Password is the password of the user postgres, checked by SCRAM; "" admits everybody.
 	Password string
-	// CertFile and KeyFile, PEM, make it speak TLS.
+	// CertFile and KeyFile, PEM, make the server speak TLS.
 	CertFile string
 	KeyFile  string
-	// Settings are more lines of postgresql.conf.
+	// Settings are additional lines of postgresql.conf.
 	Settings map[string]string
 }
 
-// account is whom servers run as when the tests run as root.
+// account runs the servers if the tests run as root.
 const account = serverproc.Account("postgres")
 
 // Server is a running PostgreSQL. Its methods are for one goroutine at a time.
@@ -47,15 +46,15 @@ const queryLimit = testwait.Limit
 
 var shared serverproc.Shared[*Server]
 
-// Start gives the server that the tests of this package share, and starts it at
-// the first call. TestMain stops it: see Stop.
+// Start returns the server that the tests of this package share, and starts it at the first call.
+// TestMain stops it with Stop.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	bin := programs(t)
 	return shared.Get(t, func() (*Server, error) { return start(bin, Options{}) })
 }
 
-// Stop stops the shared server and ends the process with the code.
+// Stop stops the shared server and ends the process with code.
 func Stop(code int) { os.Exit(shared.Stop(code)) }
 
 // New starts a server for one test, which stops it.
@@ -65,8 +64,7 @@ func New(t testing.TB, opts Options) *Server {
 	return serverproc.Own(t, func() (*Server, error) { return start(bin, opts) })
 }
 
-// programs finds the folder of the server programs, and skips the test where
-// there is none.
+// programs finds the folder of the server programs, and skips the test if there is none.
 func programs(t testing.TB) string {
 	t.Helper()
 	if p, err := exec.LookPath("postgres"); err == nil {
@@ -97,7 +95,7 @@ func start(bin string, opts Options) (*Server, error) {
 	return s, s.Process.Start(s.initialise)
 }
 
-// initialise makes the cluster.
+// initialise creates the cluster.
 func (s *Server) initialise() error {
 	args := []string{"--pgdata=" + s.data(), "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"}
 	if s.opts.Password == "" {

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Float is float(s): any space around but U+001C to U+001F, which str.strip takes for
-// space and numbers do not; underscores between digits; digits of any script; inf and
-// nan by name; no hexadecimal. What is too great is infinite.
+// Float is float(s). It accepts surrounding white space (but not U+001C to U+001F, unlike str.strip),
+// underscores between digits, digits of any script, inf and nan by name, and no hexadecimal. A number
+// that is too large is infinite.
 func Float(s string) (float64, bool) {
 	s = Digits(strings.TrimSpace(s))
 	digits := false
@@ -38,7 +38,7 @@ func Float(s string) (float64, bool) {
 	return f, true
 }
 
-// namedFloat reads inf, infinity and nan, in any case, with a sign.
+// namedFloat parses inf, infinity and nan, in any case, with an optional sign.
 func namedFloat(s string) (float64, bool) {
 	w := strings.ToLower(strings.TrimLeft(s, "+-"))
 	if len(s)-len(w) > 1 {
@@ -56,8 +56,7 @@ func namedFloat(s string) (float64, bool) {
 	return 0, false
 }
 
-// Int is int(s), with space, underscores and digits as Float has them; beyond int64 it
-// is the nearest one.
+// Int is int(s), with white space, underscores and digits as in Float. Values beyond int64 are clamped.
 func Int(s string) (int64, bool) {
 	s = Digits(strings.TrimSpace(s))
 	for i := range len(s) {
@@ -69,12 +68,12 @@ func Int(s string) (int64, bool) {
 	return n, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// between reports whether the byte at i stands between two digits.
+// between reports whether the byte at i is between two digits.
 func between(s string, i int) bool {
 	return i > 0 && i < len(s)-1 && digit(s[i-1]) && digit(s[i+1])
 }
 
-// Digits writes the decimal digits of any script as 0 to 9.
+// Digits converts the decimal digits of any script to 0 to 9.
 func Digits(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
 		return s
@@ -83,7 +82,7 @@ func Digits(s string) string {
 		if r < utf8.RuneSelf || !unicode.Is(unicode.Nd, r) {
 			return r
 		}
-		zero := r // Scripts have their ten digits in a row.
+		zero := r // a script's ten digits are consecutive
 		for unicode.Is(unicode.Nd, zero-1) {
 			zero--
 		}

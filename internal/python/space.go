@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// Space is what str.strip and str.split take for space: beside Unicode's white space
-// U+001C to U+001F.
+// Space reports whether str.strip and str.split treat a character as white space: Unicode's white
+// space, and U+001C to U+001F.
 func Space(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 // Strip is s.strip().

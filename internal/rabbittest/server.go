@@ -15,7 +15,7 @@ import (
 	"cellgate/internal/serverproc"
 )
 
-// account is whom brokers run as when the tests run as root.
+// account runs the brokers if the tests run as root.
 const account = serverproc.Account("nobody")
 
 // Server is a running broker. Its methods are for one goroutine at a time.
@@ -27,21 +27,21 @@ type Server struct {
 
 var shared serverproc.Shared[*Server]
 
-// Start gives the broker that the tests of this package share, and starts it at the
-// first call. TestMain stops it: see Stop.
+// Start returns the broker that the tests of this package share, and starts it at the first call.
+// TestMain stops it with Stop.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	bin := program(t)
 	return shared.Get(t, func() (*Server, error) { return start(bin) })
 }
 
-// Stop stops the shared broker and ends the process with the code.
+// Stop stops the shared broker and ends the process with code.
 func Stop(code int) { os.Exit(shared.Stop(code)) }
 
-// program finds the broker's start script, and skips the test where there is none.
+// program finds the broker's start script, and skips the test if there is none.
 func program(t testing.TB) string {
 	t.Helper()
-	// Debian's command of this name changes to an account and a folder of its own.
+	// Debian's command of this name changes the account and the folder.
 	for _, name := range []string{"/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server"} {
 		if p, err := exec.LookPath(name); err == nil {
 			if _, err := exec.LookPath("epmd"); err == nil {
@@ -53,10 +53,10 @@ func program(t testing.TB) string {
 	return ""
 }
 
-// URL is its address as Nova's transport_url has it.
+// URL is the broker's address in the form of Nova's transport_url.
 func (s *Server) URL() string { return "rabbit://guest:guest@" + s.Addr() + "//" }
 
-// Open gives a connection as guest, that the test closes.
+// Open returns a connection as guest; the test closes it.
 func (s *Server) Open(t testing.TB) *amqp.Connection {
 	t.Helper()
 	conn, err := amqp.Dial("amqp://guest:guest@" + s.Addr() + "/")
@@ -101,14 +101,14 @@ func (s *Server) ping(context.Context) error {
 	return conn.Close()
 }
 
-// Remove stops the broker and deletes what it left.
+// Remove stops the broker and deletes its files.
 func (s *Server) Remove() error {
 	err := s.Process.Remove()
 	s.stopMapper()
 	return err
 }
 
-// startMapper starts the port mapper, which a broker would start for good otherwise.
+// startMapper starts the port mapper: otherwise a broker would start one that keeps running.
 func (s *Server) startMapper() error {
 	s.epmd = exec.Command("epmd", "-port", strconv.Itoa(s.mapper), "-address", "127.0.0.1")
 	s.epmd.Dir, s.epmd.SysProcAttr = s.Dir, account.Attributes(syscall.SIGKILL)
@@ -123,7 +123,7 @@ func (s *Server) stopMapper() {
 	s.epmd = nil
 }
 
-// environment makes a node that has nothing of the machine's own.
+// environment configures a node that uses nothing of the machine's own configuration.
 func (s *Server) environment() []string {
 	file := func(name string) string { return filepath.Join(s.Dir, name) }
 	return []string{
