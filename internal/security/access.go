@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// Row says who may call a method.
+// Row is an access rule: who may call a method.
 type Row struct {
-	// Method is service/method as gRPC has it, or an HTTP method and path of what
-	// is served by HTTP alone.
+	// Method is service/method as in gRPC, or an HTTP method and path for content that only HTTP
+	// serves.
 	Method string
-	// Roles that may call it; empty for everybody, who need not say who they are.
+	// Roles are the roles that may call it; empty for everybody, even without a credential.
 	Roles []Role
 }
 
-// healthWatch is the one stream that everybody may have.
+// healthWatch is the only stream that needs no credential.
 const healthWatch = "grpc.health.v1.Health/Watch"
 
-// The access rules, by method. What has no row here nobody may call.
+// The access rules, by method. Nobody may call a method without a row.
 var access = map[string][]Role{
 	"cellgate.v1.Scheduler/SelectDestinations": {Conductor, Operator},
-	// It shows hosts and what they lack.
+	// The answer shows hosts and what they lack.
 	"cellgate.v1.Scheduler/ExplainDestinations": {Conductor, Operator},
 
 	"cellgate.v1.Scheduler/GetDecision":   {Conductor, Operator, Reader},
@@ -88,7 +88,7 @@ var access = map[string][]Role{
 	"grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      {Operator, Reader},
 	"grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {Operator, Reader},
 
-	// The console's files; what they show, they ask of the API.
+	// The console's files; the data that they show comes from the API.
 	"GET /":             {},
 	"GET /console.js":   {},
 	"GET /console.css":  {},
@@ -110,7 +110,7 @@ func Access() []Row {
 	return rows
 }
 
-// open reports whether everybody may call a method.
+// open reports whether everybody may call a method, even without a credential.
 func open(method string) bool {
 	roles, known := access[method]
 	return known && len(roles) == 0

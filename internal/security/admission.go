@@ -20,13 +20,13 @@ import (
 	"cellgate/internal/rpc"
 )
 
-// Options are those of a gRPC server: TLS, and admission by the access rules
-// before anything of a call is read.
+// Options are the options of a gRPC server: TLS, and admission by the access rules before the body of a
+// call is read.
 func (s *Server) Options() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.Creds(s.credentials()), rpc.Tap(s.tap), rpc.Guarded(s.guard), rpc.Bounded(s.in)}
 }
 
-// admission is of a call that was admitted.
+// admission describes an admitted call.
 type admission struct {
 	method string
 	proof  proof
@@ -37,14 +37,14 @@ type admission struct {
 
 type admissionKey struct{}
 
-// tap decides about a call when its headers are there, before anything of its body is
-// kept.
+// tap decides about a call when its headers arrived, before anything of its body is kept.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	a := &admission{method: strings.TrimPrefix(info.FullMethodName, "/"), proof: proofOf(ctx, info.Header), from: addressOf(ctx, info.Header)}
 	var err error
 	if a.id, err = s.admit(a.method, a.proof); err != nil {
 		if _, known := access[a.method]; !known && a.id != nil {
-			// A caller of another version gets UNIMPLEMENTED, not that its role lacks a right.
+			// A caller of another version gets UNIMPLEMENTED, rather than a missing permission of its
+			// role.
 			return ctx, status.Error(codes.Unimplemented, "this server does not serve the method")
 		}
 		s.refuse(ctx, a, a.id, err)
@@ -63,7 +63,7 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 			}
 		}
 	case ok && s.Authenticates():
-		// Whoever it is: few at a time, and not for long.
+		// Calls without a credential: few at a time, and short.
 		within := ingress.OpenWithin
 		if a.method == healthWatch {
 			within = ingress.OpenStreamWithin
@@ -75,8 +75,8 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	return context.WithValue(ctx, admissionKey{}, a), nil
 }
 
-// guard is asked about each message of a stream. It refuses a caller whose proof has
-// ended or says something else now.
+// guard is called for each message of a stream. It refuses a caller whose proof has ended or now
+// identifies another caller.
 func (s *Server) guard(ctx context.Context) error {
 	a, ok := ctx.Value(admissionKey{}).(*admission)
 	if !ok {
@@ -92,8 +92,8 @@ func (s *Server) guard(ctx context.Context) error {
 	return err
 }
 
-// refuse tells of a refused call. A certificate is shown but once a connection, a token with
-// each call.
+// refuse counts a refused call. If a certificate was refused, it also ends the connection: a
+// certificate is shown only once a connection, a token with each call.
 func (s *Server) refuse(ctx context.Context, a *admission, id *Identity, err error) {
 	s.refused.add(ctx, a.method, a.from, id, err)
 	if p, ok := peer.FromContext(ctx); ok && len(a.proof.authorization) == 0 && len(a.proof.chain) > 0 {
@@ -101,8 +101,8 @@ func (s *Server) refuse(ctx context.Context, a *admission, id *Identity, err err
 	}
 }
 
-// AddressOf gives the address of the caller of a call, over REST that of the HTTP
-// connection; "" when the server is not a Server's.
+// AddressOf returns the address of a call's caller, over REST that of the HTTP connection; "" if the
+// call did not come through a Server.
 func AddressOf(ctx context.Context) string {
 	if a, ok := ctx.Value(admissionKey{}).(*admission); ok {
 		return a.from
@@ -110,7 +110,7 @@ func AddressOf(ctx context.Context) string {
 	return ""
 }
 
-// addressOf gives the address that a call with these headers comes from.
+// addressOf returns the address from which a call with these headers comes.
 func addressOf(ctx context.Context, md metadata.MD) string {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
@@ -122,8 +122,8 @@ func addressOf(ctx context.Context, md metadata.MD) string {
 	return p.Addr.String()
 }
 
-// admit is the one decision about a call. With an error too it gives who the caller
-// is, when that is known.
+// admit makes the one decision about a call. It returns the caller's identity, if known, even with an
+// error.
 func (s *Server) admit(method string, p proof) (*Identity, error) {
 	if !s.Authenticates() || open(method) {
 		return nil, nil
@@ -142,7 +142,7 @@ func forbidden(id *Identity, method string) error {
 	return fault.New(fault.PermissionDenied, "the role %s may not call %s", id.Role, spoken(method))
 }
 
-// spoken is a method's name for people: service.method, or what HTTP has.
+// spoken is a method's name for people: service.method, or the HTTP method and path.
 func spoken(method string) string {
 	if strings.Contains(method, " ") {
 		return method
@@ -150,9 +150,9 @@ func spoken(method string) string {
 	return strings.ReplaceAll(method, "/", ".")
 }
 
-// identify gives who a proof is of. A token counts before a certificate, and one
-// that is wrong is not made good by a certificate. Of a proof that has ended it gives
-// both who it was of and an error.
+// identify returns the identity that a proof proves. A token takes precedence over a certificate, and a
+// certificate does not make up for a wrong token. For a proof that has ended, it returns both the
+// identity and an error.
 func (s *Server) identify(p proof) (*Identity, error) {
 	var id *Identity
 	switch {
@@ -191,7 +191,7 @@ func (s *Server) accepted() string {
 	return "a token (authorization: Bearer TOKEN) or a client certificate"
 }
 
-// proofOf gives what the caller of a gRPC call with these headers shows.
+// proofOf returns the credentials in a gRPC call with these headers.
 func proofOf(ctx context.Context, md metadata.MD) proof {
 	out := proof{authorization: md.Get("authorization")}
 	p, ok := peer.FromContext(ctx)
@@ -205,8 +205,8 @@ func proofOf(ctx context.Context, md metadata.MD) proof {
 		if role := md.Get(ownHeader); len(role) == 1 {
 			out.own = Role(role[0])
 		}
-		// The connection in memory is ours: what it says of the caller is what the
-		// HTTPS handshake found.
+		// The connection in memory belongs to this process: its headers have what the HTTPS handshake
+		// found about the caller.
 		for _, der := range md.Get(chainHeader) {
 			if x, err := x509.ParseCertificate([]byte(der)); err == nil {
 				out.chain = append(out.chain, x)
@@ -216,7 +216,7 @@ func proofOf(ctx context.Context, md metadata.MD) proof {
 	return out
 }
 
-// credentials are TLS for the network and nothing for the connection in memory.
+// credentials are TLS for the network, and none for the connection in memory.
 func (s *Server) credentials() credentials.TransportCredentials {
 	c := serverCredentials{TransportCredentials: plain(), s: s}
 	if s.Encrypts() {
@@ -242,7 +242,7 @@ func (c serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials
 	return c.s.in.Meter(out, c.s.callerOf(info), !c.s.Authenticates()), info, nil
 }
 
-// callerOf names who a connection's certificate is of; "" without one that is known.
+// callerOf returns the key of the identity in a connection's certificate; "" if there is no known one.
 func (s *Server) callerOf(info credentials.AuthInfo) string {
 	t, ok := info.(credentials.TLSInfo)
 	if !ok || s.callers == nil || len(t.State.PeerCertificates) == 0 {

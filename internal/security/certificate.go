@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// Scheme of the URI that gives a certificate its role: cellgate://ROLE/NAME, for
+// Scheme is the scheme of the URI that gives a certificate its role: cellgate://ROLE/NAME, or for
 // agents cellgate://agent/SERVICE_HOST, once for each host.
 const Scheme = "cellgate"
 
-// certificateIdentity reads who a certificate is for. The common name says
-// nothing.
+// certificateIdentity reads the identity in a certificate. It ignores the common name.
 func certificateIdentity(leaf *x509.Certificate) (*Identity, error) {
 	var id *Identity
 	for _, u := range leaf.URIs {
@@ -47,12 +46,12 @@ func certificateIdentity(leaf *x509.Certificate) (*Identity, error) {
 	return id, nil
 }
 
-// callers knows the callers' certificates: it is made of the CAs of a file, and
-// made anew when they change.
+// callers verifies callers' certificates. It is built from the CAs of a file, and rebuilt when they
+// change.
 type callers struct {
 	*authorities
 	mu sync.Mutex
-	// seen are chains verified before, by the hash of the whole chain.
+	// seen are verified chains, by the hash of the whole chain.
 	seen map[[sha256.Size]byte]*Identity
 }
 
@@ -67,7 +66,7 @@ func parseCallers(texts [][]byte) (*callers, error) {
 	return &callers{authorities: pool, seen: map[[sha256.Size]byte]*Identity{}}, nil
 }
 
-// identify verifies a chain, the caller's own certificate first.
+// identify verifies a chain that begins with the caller's own certificate.
 func (c *callers) identify(chain []*x509.Certificate, now time.Time) (*Identity, error) {
 	h := sha256.New()
 	for _, x := range chain {
@@ -93,7 +92,7 @@ func (c *callers) identify(chain []*x509.Certificate, now time.Time) (*Identity,
 	if err != nil {
 		return nil, err
 	}
-	// The proof ends when the first certificate of the path does.
+	// The proof ends with the first certificate of the path that ends.
 	for _, x := range paths[0] {
 		if x.NotAfter.Before(id.Expires) {
 			id.Expires = x.NotAfter
@@ -109,7 +108,7 @@ func (c *callers) identify(chain []*x509.Certificate, now time.Time) (*Identity,
 // authorities are the CAs of a file.
 type authorities struct {
 	pool *x509.CertPool
-	// ends is when the first of them does.
+	// ends is when the first CA ends.
 	ends time.Time
 }
 
@@ -142,7 +141,7 @@ func parsePool(texts [][]byte) (*authorities, error) {
 	return out, nil
 }
 
-// endOf gives when the first certificate of a chain that a process shows ends.
+// endOf returns when the first certificate of a process's own chain ends.
 func endOf(pair *tls.Certificate) time.Time {
 	end := pair.Leaf.NotAfter
 	for _, der := range pair.Certificate[1:] {
@@ -153,8 +152,7 @@ func endOf(pair *tls.Certificate) time.Time {
 	return end
 }
 
-// Ends gives when the server's certificate, and the first of its callers' CAs, end;
-// zero for none.
+// Ends returns when the server's certificate and the first of its callers' CAs end; zero for none.
 func (s *Server) Ends() (own, callersCA time.Time) {
 	if pair := s.pair.get(); pair != nil {
 		own = endOf(pair)
@@ -165,8 +163,8 @@ func (s *Server) Ends() (own, callersCA time.Time) {
 	return own, callersCA
 }
 
-// Ends gives when the client's certificate, and the first of the servers' CAs, end;
-// zero for none, and for the CAs that this machine trusts.
+// Ends returns when the client's certificate and the first of the servers' CAs end; zero for none, and
+// for the CAs that this machine trusts.
 func (c *Client) Ends() (own, serversCA time.Time) {
 	if pair := c.pair.get(); pair != nil {
 		own = endOf(pair)

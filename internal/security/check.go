@@ -9,21 +9,22 @@ import (
 	"time"
 )
 
-// soon is how long before its end a certificate or token is warned of.
+// soon is how long before the end of a certificate or token Check warns.
 const soon = 14 * 24 * time.Hour
 
-// Finding is one thing that Check found.
+// Finding is one problem that Check found.
 type Finding struct {
-	// Bad: the process would not start, or not be understood. Otherwise a warning.
+	// Bad: the process would not start, or its peers would refuse it. Otherwise the finding is a
+	// warning.
 	Bad bool
 	// Text names the file.
 	Text string
-	// Do says what to do, when that is more than to renew the file.
+	// Do says what to do, if that is more than renewing the file.
 	Do string
 }
 
-// Check reads the files of a process as it would itself and gives everything that
-// is wrong with them, or soon will be. Either configuration may be nil.
+// Check reads the files of a process as the process itself would. It returns everything that is wrong
+// with them, or soon will be. Either configuration may be nil.
 func Check(server *ServerConfig, client *ClientConfig, now time.Time) []Finding {
 	var out []Finding
 	silent := slog.New(slog.DiscardHandler)
@@ -64,7 +65,7 @@ func Check(server *ServerConfig, client *ClientConfig, now time.Time) []Finding 
 	return out
 }
 
-// checkPair judges a certificate for what it is used for.
+// checkPair checks whether a certificate fits its use.
 func checkPair(pair *tls.Certificate, path string, use x509.ExtKeyUsage, now time.Time) []Finding {
 	if pair == nil {
 		return nil
@@ -93,7 +94,7 @@ func checkPair(pair *tls.Certificate, path string, use x509.ExtKeyUsage, now tim
 	return out
 }
 
-// replaceIt says what to do about a bad certificate; "" when it is not.
+// replaceIt says what to do about a bad certificate; "" if it is not bad.
 func replaceIt(bad bool, by string) string {
 	if !bad {
 		return ""
@@ -120,7 +121,7 @@ func checkTokens(known *tokens, path string, now time.Time) []Finding {
 	return out
 }
 
-// ending describes an end that is near; ended when it is past.
+// ending describes an end that is near or past; ended says that it is past.
 func ending(now, end time.Time) (text string, ended bool) {
 	switch at := end.UTC().Format(time.RFC3339); {
 	case !now.Before(end):

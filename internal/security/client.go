@@ -13,16 +13,16 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// ClientConfig names the files of a Client, as config.ClientTLS does. All empty: a
-// client without TLS that does not say who it is.
+// ClientConfig names the files of a Client, like config.ClientTLS. If all are empty, the client uses no
+// TLS and shows no credential.
 type ClientConfig struct {
 	CA, ServerName, Cert, Key, TokenFile string
 }
 
-// systemCA means the CAs this machine trusts.
+// systemCA stands for the CAs that this machine trusts.
 const systemCA = "system"
 
-// Client is the calling end of a process. Safe for concurrent use.
+// Client is the security of a process's outgoing calls. Safe for concurrent use.
 type Client struct {
 	cfg   ClientConfig
 	log   *slog.Logger
@@ -32,7 +32,7 @@ type Client struct {
 	files []poller
 }
 
-// NewClient reads the files. Every problem is reported at once.
+// NewClient reads the files, and reports every problem at once.
 func NewClient(cfg ClientConfig, log *slog.Logger) (*Client, error) {
 	c := &Client{cfg: cfg, log: log}
 	var errs []error
@@ -60,7 +60,7 @@ func NewClient(cfg ClientConfig, log *slog.Logger) (*Client, error) {
 	return c, nil
 }
 
-// Certificate gives who the client's certificate says it is; nil without one.
+// Certificate returns the identity in the client's certificate; nil without one.
 func (c *Client) Certificate() (*Identity, error) {
 	pair := c.pair.get()
 	if pair == nil {
@@ -69,10 +69,10 @@ func (c *Client) Certificate() (*Identity, error) {
 	return certificateIdentity(pair.Leaf)
 }
 
-// Run reads the files again while they change, until ctx ends.
+// Run reloads the files when they change, until ctx ends.
 func (c *Client) Run(ctx context.Context) error { return pollAll(ctx, c.log, c.files) }
 
-// Options are those of a gRPC connection: TLS, and the token with each call.
+// Options are the options of a gRPC connection: TLS, and the token with each call.
 func (c *Client) Options() []grpc.DialOption {
 	var out []grpc.DialOption
 	if c.cfg.CA != "" {
@@ -84,7 +84,7 @@ func (c *Client) Options() []grpc.DialOption {
 	return out
 }
 
-// Transport is that of an HTTP client: TLS, and the token with each request.
+// Transport returns an HTTP transport with TLS, and the token with each request.
 func (c *Client) Transport() http.RoundTripper {
 	t := &http.Transport{ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
 	if c.cfg.CA != "" {
@@ -116,20 +116,20 @@ func (t tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.Transport.RoundTrip(r)
 }
 
-// tlsConfig is that of a handshake made now.
+// tlsConfig is the configuration of a handshake that is made now.
 func (c *Client) tlsConfig() *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: c.cfg.ServerName}
 	if roots := c.roots.get(); roots != nil {
 		config.RootCAs = roots.pool
 	}
 	if pair := c.pair.get(); pair != nil {
-		// Shown whatever CAs the server names: it says what is wrong with it.
+		// Shown whichever CAs the server names: the server's error then says what is wrong with it.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
 	}
 	return config
 }
 
-// clientCredentials makes each handshake with the files in force then.
+// clientCredentials makes each handshake with the current content of the files.
 type clientCredentials struct{ c *Client }
 
 func (k clientCredentials) inner() credentials.TransportCredentials {
@@ -150,7 +150,7 @@ func (k clientCredentials) OverrideServerName(string) error {
 	return errors.New("the server's name is configured")
 }
 
-// bearer shows the token. Configuration keeps it off the network without TLS.
+// bearer sends the token. Configuration keeps it off the network without TLS.
 type bearer struct{ c *Client }
 
 func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {

@@ -2,15 +2,15 @@ package security
 
 import "strings"
 
-// trouble is why a connection cannot be made, by gRPC's text: gRPC keeps
-// only that of such an error.
+// trouble is a reason why a connection cannot be made, recognized by gRPC's text: gRPC keeps only the
+// text of such an error.
 type trouble struct {
-	// text is part of it; what it means; do says what to change, with the settings
-	// of a client's TLS as {key}.
+	// text is a part of gRPC's text, what its meaning; do says what to change, with {key} for the
+	// settings of a client's TLS.
 	text, what, do string
 }
 
-// troubles are looked for in order.
+// troubles are tried in order.
 var troubles = []trouble{
 	{"certificate signed by unknown authority", "its certificate is of a CA that is not known here", "give {ca} the CA of that certificate"},
 	{"certificate has expired or is not yet valid", "its certificate has expired, or is not valid yet", "replace the server's certificate, or set the clock of this machine"},
@@ -31,9 +31,8 @@ var troubles = []trouble{
 	{"no route to host", "no network leads there", "correct the address, or let the network pass it"},
 }
 
-// Explain says why a connection could not be made, and what to
-// do; "" when the error is another. setting gives the name by which a key of a
-// client's TLS (ca, server_name, cert, key) is set.
+// Explain says why a connection could not be made, and what to do; "" for any other error. setting
+// returns the name by which a key of a client's TLS (ca, server_name, cert, key) is set.
 func Explain(err error, c ClientConfig, setting func(key string) string) (what, do string) {
 	if err == nil {
 		return "", ""
@@ -47,8 +46,8 @@ func Explain(err error, c ClientConfig, setting func(key string) string) (what, 
 			return t.what, t.do
 		}
 	}
-	// A server that refuses a caller after the handshake says why and closes the
-	// connection; its answer may be lost with it.
+	// A server that refuses a caller after the handshake sends its reason and closes the connection.
+	// The reason may be lost.
 	closed := strings.Contains(text, "error reading server preface") || strings.Contains(text, "broken pipe") || strings.Contains(text, "connection reset")
 	switch {
 	case !closed:

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// pollEvery is how often files are read again.
+// pollEvery is how often files are checked for changes.
 const pollEvery = 2 * time.Second
 
-// maxFile is the largest file taken, in bytes.
+// maxFile is the largest file accepted, in bytes.
 const maxFile = 32 << 20
 
-// readFile reads a file. A secret one must not be readable, and no file writable,
-// by users outside its owner and group.
+// readFile reads a file. Users outside its owner and group must not be able to write any file, or to
+// read a secret one.
 func readFile(path string, secret bool) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -47,22 +47,20 @@ func readFile(path string, secret bool) ([]byte, error) {
 	return text, err
 }
 
-// file is a part of a file set that is read again: one or two files that make one
-// value.
+// file is one of the files of a reloaded value.
 type file struct {
-	// key is the setting that names it, within the section of TLS.
+	// key is the setting that names the file, within the section of TLS.
 	key, path string
 	secret    bool
 }
 
-// FileError is a file, or what one or two of them hold together, that cannot be
-// used.
+// FileError says that a file, or the joint content of two files, cannot be used.
 type FileError struct {
 	// Key is the setting that names the file: cert, key, client_ca, tokens, ca or
 	// token_file. Paths are the files that are read together.
 	Key   string
 	Paths []string
-	// what names the files for people.
+	// what describes the files for people.
 	what string
 	err  error
 }
@@ -79,7 +77,7 @@ func (e *FileError) Error() string {
 
 func (e *FileError) Unwrap() error { return e.err }
 
-// Do says what to do about it.
+// Do says what to do about the error.
 func (e *FileError) Do() string {
 	switch {
 	case errors.Is(e.err, os.ErrNotExist):
@@ -90,21 +88,21 @@ func (e *FileError) Do() string {
 	return "correct or replace it; see docs/reference/security.md"
 }
 
-// reloaded is a value made of files.
+// reloaded is a value parsed from files, and parsed again when they change.
 type reloaded[T any] struct {
 	what  string
 	files []file
 	parse func(texts [][]byte) (*T, error)
-	// onChange is called with every value that comes into force; may be nil.
+	// onChange is called with every new value; may be nil.
 	onChange func(*T)
 	now      atomic.Pointer[T]
-	// sum is of the content last read, lastError the last error logged. Both are
-	// the poller's.
+	// sum is the hash of the content last read, lastError the last error logged. Only the poller uses
+	// both.
 	sum       [sha256.Size]byte
 	lastError string
 }
 
-// load reads the files; changed is false when their content is that of the last call.
+// load reads the files; changed is false if their content has not changed since the last call.
 func (r *reloaded[T]) load() (changed bool, err error) {
 	var texts [][]byte
 	var errs []error
@@ -142,7 +140,7 @@ func (r *reloaded[T]) load() (changed bool, err error) {
 	return true, nil
 }
 
-// poll reads the files again. An error keeps what is in force and is logged once.
+// poll reloads the files. On an error the present value stays in force, and the error is logged once.
 func (r *reloaded[T]) poll(log *slog.Logger) {
 	switch changed, err := r.load(); {
 	case err != nil && err.Error() != r.lastError:
@@ -156,7 +154,7 @@ func (r *reloaded[T]) poll(log *slog.Logger) {
 	}
 }
 
-// get gives the value in force; nil when there are no files.
+// get returns the present value; nil if there are no files.
 func (r *reloaded[T]) get() *T {
 	if r == nil {
 		return nil
@@ -170,7 +168,7 @@ type poller interface {
 	poll(*slog.Logger)
 }
 
-// loadAll reads all files for the first time and gives all problems at once.
+// loadAll reads all files for the first time, and returns all problems at once.
 func loadAll(all []poller) error {
 	var errs []error
 	for _, p := range all {
@@ -180,7 +178,7 @@ func loadAll(all []poller) error {
 	return errors.Join(errs...)
 }
 
-// pollAll reads all files again and again until ctx ends.
+// pollAll polls all files periodically until ctx ends.
 func pollAll(ctx context.Context, log *slog.Logger, all []poller) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

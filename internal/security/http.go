@@ -12,10 +12,9 @@ import (
 	"cellgate/internal/ingress"
 )
 
-// HTTP admits the callers of h before anything of a body is read. Paths with a
-// row of their own in the access rules go by it; below /v1/ the gRPC server
-// decides about the role; anything else takes whoever is known. refuse answers
-// with an error, and with the header WWW-Authenticate to the unknown.
+// HTTP admits the callers of h before any of a body is read. Paths with their own row in the access
+// rules follow it. Below /v1/ the gRPC server checks the role. All other paths admit any known caller.
+// refuse answers with an error, and with the header WWW-Authenticate for unknown callers.
 func (s *Server) HTTP(h http.Handler, refuse func(http.ResponseWriter, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := proof{authorization: r.Header.Values("Authorization")}
@@ -36,8 +35,8 @@ func (s *Server) HTTP(h http.Handler, refuse func(http.ResponseWriter, error)) h
 	})
 }
 
-// MayCall refuses the caller of a request, which HTTP passed on, when its role may not call a
-// method, service/method.
+// MayCall returns an error if the role of a request's caller may not call a method, service/method. The
+// request must have passed HTTP.
 func MayCall(r *http.Request, method string) error {
 	caller, _ := r.Context().Value(overKey{}).(over)
 	if caller.id == nil || may(caller.id.Role, method) {
@@ -48,7 +47,7 @@ func MayCall(r *http.Request, method string) error {
 	return err
 }
 
-// Caller names the caller of a request by what its bytes are counted by.
+// Caller returns the key by which the bytes of a request's caller are counted.
 func Caller(r *http.Request) string {
 	if caller, _ := r.Context().Value(overKey{}).(over); caller.id != nil {
 		return caller.id.key()
@@ -66,9 +65,9 @@ func (s *Server) admitHTTP(r *http.Request, p proof) (*Identity, error) {
 	return s.identify(p)
 }
 
-// Near refuses requests that name another host than this machine, when nobody must
-// say who they are and at, where h is served, is a loopback address: a page of a
-// browser on this machine, whose name was made to lead here, is none of its users.
+// Near refuses requests that name another host than this machine, if no credential is needed and h is
+// served at a loopback address. Otherwise a web page in a browser on this machine could call h through
+// a name that resolves to loopback.
 func (s *Server) Near(h http.Handler, at net.Addr, refuse func(http.ResponseWriter, error)) http.Handler {
 	if tcp, ok := at.(*net.TCPAddr); s.Authenticates() || !ok || !tcp.IP.IsLoopback() {
 		return h
@@ -84,8 +83,7 @@ func (s *Server) Near(h http.Handler, at net.Addr, refuse func(http.ResponseWrit
 	})
 }
 
-// loopback reports whether the header Host names this machine only. Browsers always
-// send one.
+// loopback reports whether the header Host names only this machine. Browsers always send the header.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -95,15 +93,14 @@ func loopback(host string) bool {
 	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// httpMethod gives the row of a path, whatever is done there.
+// httpMethod returns the row of a path, whatever the request's method.
 func httpMethod(r *http.Request) (method string, known bool) {
 	method = "GET " + r.URL.Path
 	_, known = access[method]
 	return method, known
 }
 
-// pathGroup names a request for the log and the counts without what the caller
-// chose.
+// pathGroup names a request for logs and counts, without text that the caller chose.
 func pathGroup(r *http.Request) string {
 	if method, known := httpMethod(r); known {
 		return method
@@ -114,9 +111,9 @@ func pathGroup(r *http.Request) string {
 	return "/"
 }
 
-// ErrorLog is for what an http.Server that serves Listener finds wrong. It logs all
-// but connections that were refused, which anybody can cause as often as they like:
-// those are counted, and logged now and then, as refusals.
+// ErrorLog is the error log for an http.Server that serves Listener. It logs everything but refused
+// connections, which anybody can cause at will: those are counted, and logged at intervals, as
+// refusals.
 func (s *Server) ErrorLog() *slog.Logger { return slog.New(errorLog{s.log.Handler(), s}) }
 
 type errorLog struct {
@@ -124,8 +121,8 @@ type errorLog struct {
 	s *Server
 }
 
-// refusedConnections are how net/http begins the line of a connection that it
-// refused; the caller's address and the reason follow.
+// refusedConnections are the beginnings of net/http's log lines about refused connections; the caller's
+// address and the reason follow.
 var refusedConnections = []string{"http: TLS handshake error from ", "http2: server: error reading preface from client "}
 
 func (e errorLog) Handle(ctx context.Context, r slog.Record) error {

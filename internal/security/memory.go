@@ -13,20 +13,19 @@ import (
 	"cellgate/internal/rpc"
 )
 
-// chainHeader carries the certificates of a REST caller over the connection in
-// memory, one a value. It counts there alone: whoever sends it over the network
-// sends it in vain.
+// chainHeader carries the certificates of a REST caller over the connection in memory, one a value. It
+// is ignored on any other connection.
 const chainHeader = "cellgate-client-certificate-bin"
 
-// addressHeader carries the address of a REST caller, as chainHeader its certificates.
+// addressHeader carries the address of a REST caller, in the same way.
 const addressHeader = "cellgate-client-address"
 
-// ownHeader carries the role of a caller that is a part of this process. As chainHeader it
-// counts over the connection in memory alone.
+// ownHeader carries the role of a caller that is a part of this process. It, too, is ignored on any
+// other connection.
 const ownHeader = "cellgate-own-role"
 
-// Memory marks what l accepts as the process's own connections. Nothing from the
-// network may come through l.
+// Memory marks the connections that l accepts as the process's own. Nothing from the network may come
+// through l.
 func Memory(l net.Listener) net.Listener { return memoryListener{l} }
 
 type memoryListener struct{ net.Listener }
@@ -41,17 +40,16 @@ func (l memoryListener) Accept() (net.Conn, error) {
 
 type memoryConn struct{ net.Conn }
 
-// memoryInfo is the AuthInfo of the process's own connections; no handshake over
-// the network gives it.
+// memoryInfo is the AuthInfo of the process's own connections. No handshake over the network produces
+// it.
 type memoryInfo struct{ credentials.CommonAuthInfo }
 
 func (memoryInfo) AuthType() string { return rpc.MemoryAuth }
 
 func plain() credentials.TransportCredentials { return insecure.NewCredentials() }
 
-// Forward is the option of the client end of the connection in memory: it sends
-// on the certificates and the address that HTTP found, and nothing else in their
-// place.
+// Forward is the option for the client end of the connection in memory. It forwards the certificates
+// and the address that HTTP found, and removes any values that the caller itself set in their place.
 func Forward() grpc.DialOption {
 	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		md, _ := metadata.FromOutgoingContext(ctx)
@@ -73,19 +71,19 @@ func Forward() grpc.DialOption {
 	})
 }
 
-// As gives the context of calls over the connection in memory that a part of this process
-// makes by itself, in a role: who it serves has proved to others who they are.
+// As returns the context for calls in a role that a part of this process makes over the connection in
+// memory. The part has authenticated its own callers in another way.
 func As(ctx context.Context, role Role) context.Context {
 	return context.WithValue(ctx, ownKey{}, role)
 }
 
 type ownKey struct{}
 
-// over is what HTTP found out about a caller.
+// over is the result of HTTP's admission of a caller.
 type over struct {
 	chain []*x509.Certificate
 	from  string
-	// by is who admitted the caller, id who it is, when it must say so.
+	// by is the Server that admitted the caller; id is the caller, if a credential was needed.
 	by *Server
 	id *Identity
 }

@@ -9,25 +9,24 @@ import (
 	"cellgate/internal/throttle"
 )
 
-// tellEvery is how often refusals of one sort are logged; those between are
-// counted in the next line.
+// tellEvery is the interval between log lines about refusals of one sort; each line counts those since
+// the last.
 const tellEvery = 10 * time.Second
 
-// refusals counts what was refused and logs some of it, without secrets.
+// refusals counts refusals and logs some of them, without secrets.
 type refusals struct {
 	log *throttle.Log
 	mu  sync.Mutex
 	all map[refusalSort]uint64
 }
 
-// refusalSort is a method and a kind. Methods that do not exist are one.
+// refusalSort is a method and a kind. All methods that do not exist are one method.
 type refusalSort struct {
 	method string
 	kind   fault.Kind
 }
 
-// handshake stands for connections that did not come to a call, otherMethods for
-// methods without a row.
+// handshake stands for connections that ended before a call, otherMethods for methods without a row.
 const (
 	handshake    = "TLS handshake"
 	otherMethods = "another method"
@@ -55,7 +54,7 @@ func (r *refusals) add(ctx context.Context, method, from string, who *Identity, 
 	r.log.Warn(ctx, method+" "+string(kind), 1, "a caller was refused", append(attrs, "err", err)...)
 }
 
-// Refused gives, for metrics, how often calls of a method were refused with a kind.
+// Refused calls each with how often calls of a method were refused with a kind, for metrics.
 func (s *Server) Refused(each func(method string, kind fault.Kind, n uint64)) {
 	s.refused.mu.Lock()
 	defer s.refused.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Role is what a caller is. A caller has one.
+// Role is the kind of a caller. A caller has one role.
 type Role string
 
 const (
@@ -18,11 +18,11 @@ const (
 	Conductor Role = "conductor"
 	// Agent reports its own hosts to their cell.
 	Agent Role = "agent"
-	// Operator is a person, or a person's tool: everything of the public API.
+	// Operator is a person, or a person's tool: it may use all of the public API.
 	Operator Role = "operator"
 	// Reader sees everything and changes nothing.
 	Reader Role = "reader"
-	// Service is another service, such as Cinder: it says facts of hosts, and sees hosts.
+	// Service is another service, such as Cinder: it reports facts of hosts, and sees hosts.
 	Service Role = "service"
 	// Gateway calls the cells.
 	Gateway Role = "gateway"
@@ -31,13 +31,12 @@ const (
 // Roles lists all roles.
 func Roles() []Role { return []Role{Conductor, Agent, Operator, Reader, Service, Gateway} }
 
-// Identity is who a caller proved to be.
+// Identity is the proven identity of a caller.
 type Identity struct {
 	Role Role
 	// Name is for the log.
 	Name string
-	// Hosts are the service hosts an agent speaks for: names, or the beginnings of
-	// names followed by "*".
+	// Hosts are the service hosts that an agent reports: names, or prefixes followed by "*".
 	Hosts []string
 	// Expires is when the proof ends; zero for never.
 	Expires time.Time
@@ -53,7 +52,7 @@ func (i *Identity) SpeaksFor(serviceHost string) bool {
 	})
 }
 
-// same reports whether two proofs are of the same caller with the same rights.
+// same reports whether two proofs prove the same caller with the same rights.
 func (i *Identity) same(other *Identity) bool {
 	return i.Role == other.Role && i.Name == other.Name && slices.Equal(i.Hosts, other.Hosts)
 }
@@ -81,24 +80,23 @@ func (i *Identity) check() string {
 	return ""
 }
 
-// key is what a caller's bytes are counted by.
+// key is the key by which a caller's bytes are counted.
 func (i *Identity) key() string { return string(i.Role) + "/" + i.Name }
 
 type identityKey struct{}
 
-// FromContext gives the caller of a call; nil where nobody must prove who they
-// are.
+// FromContext returns the caller of a call; nil if no credential was needed.
 func FromContext(ctx context.Context) *Identity {
 	id, _ := ctx.Value(identityKey{}).(*Identity)
 	return id
 }
 
-// With gives a context whose caller is id.
+// With returns a context whose caller is id.
 func With(ctx context.Context, id *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, id)
 }
 
-// MayReport is nil when the caller may report the state of a service host.
+// MayReport returns an error unless the caller may report the state of a service host.
 func MayReport(ctx context.Context, serviceHost string) error {
 	if id := FromContext(ctx); id != nil && !id.SpeaksFor(serviceHost) {
 		return fault.New(fault.PermissionDenied, "the caller is not the agent of host %s", quoted(serviceHost))

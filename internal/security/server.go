@@ -12,17 +12,17 @@ import (
 	"cellgate/internal/throttle"
 )
 
-// ServerConfig names the files of a Server, as config.ServerTLS does. All empty: a
-// server without TLS that admits everybody.
+// ServerConfig names the files of a Server, like config.ServerTLS. If all are empty, the server uses no
+// TLS and admits everybody.
 type ServerConfig struct {
 	Cert, Key, ClientCA string
 	ClientCertOptional  bool
 	Tokens              string
-	// Limits bound what callers make the process hold.
+	// Limits bound the resources that callers make the process hold.
 	Limits ingress.Limits
 }
 
-// Server is the receiving end of a process. Safe for concurrent use.
+// Server is the security of a process's incoming calls. Safe for concurrent use.
 type Server struct {
 	cfg     ServerConfig
 	log     *slog.Logger
@@ -35,9 +35,9 @@ type Server struct {
 	files   []poller
 }
 
-// NewServer reads the files. Every problem is reported at once. A certificate that
-// callers will refuse is logged, now and when the files are read again: it may be
-// good tomorrow, or for callers who do not check.
+// NewServer reads the files, and reports every problem at once. A certificate that callers will refuse
+// is only logged, now and at each reload: it may be valid tomorrow, or enough for callers that do not
+// check.
 func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, log: log, now: time.Now, in: ingress.New(cfg.Limits)}
 	s.refused.log = throttle.New(log, time.Now, tellEvery)
@@ -63,7 +63,7 @@ func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// judge logs what keeps callers from taking the server's certificate.
+// judge logs why callers will refuse the server's certificate.
 func (s *Server) judge(pair *tls.Certificate) {
 	for _, f := range checkPair(pair, s.cfg.Cert, x509.ExtKeyUsageServerAuth, s.now()) {
 		if f.Bad {
@@ -72,18 +72,17 @@ func (s *Server) judge(pair *tls.Certificate) {
 	}
 }
 
-// Run reads the files again while they change, until ctx ends.
+// Run reloads the files when they change, until ctx ends.
 func (s *Server) Run(ctx context.Context) error { return pollAll(ctx, s.log, s.files) }
 
-// Encrypts reports whether callers must speak TLS, Authenticates whether they must
-// prove who they are.
+// Encrypts reports whether callers must use TLS, Authenticates whether they must prove their identity.
 func (s *Server) Encrypts() bool      { return s.pair != nil }
 func (s *Server) Authenticates() bool { return s.callers != nil || s.tokens != nil }
 
-// Ingress bounds what callers make the process hold.
+// Ingress bounds the resources that callers make the process hold.
 func (s *Server) Ingress() *ingress.Ingress { return s.in }
 
-// Listener gives l for HTTP: with bounds on connections, and TLS if there is any.
+// Listener wraps l for HTTP: with bounds on connections, and with TLS if there is a certificate.
 func (s *Server) Listener(l net.Listener) net.Listener {
 	l = s.in.Listener(l)
 	if !s.Encrypts() {
@@ -92,7 +91,7 @@ func (s *Server) Listener(l net.Listener) net.Listener {
 	return tls.NewListener(l, s.tlsConfig("h2", "http/1.1"))
 }
 
-// tlsConfig makes each handshake with the files in force then.
+// tlsConfig makes each handshake with the present content of the files.
 func (s *Server) tlsConfig(protocols ...string) *tls.Config {
 	base := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true}
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -111,12 +110,12 @@ func (s *Server) tlsConfig(protocols ...string) *tls.Config {
 	return base
 }
 
-// proof is what a caller shows.
+// proof is the set of credentials in a call.
 type proof struct {
-	// authorization has the values of the header of that name.
+	// authorization has the values of the authorization header.
 	authorization []string
 	// chain is the caller's certificate and its intermediates; nil for none.
 	chain []*x509.Certificate
-	// own is the role of a part of this process.
+	// own is the role, if the caller is a part of this process.
 	own Role
 }

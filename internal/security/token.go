@@ -15,18 +15,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// tokenPrefix makes a token that leaked easy to find.
+// tokenPrefix makes a leaked token easy to find.
 const tokenPrefix = "cellgate_"
 
-// tokenSum is what is kept of a token. A token has 256 random bits, so that a
-// plain hash cannot be turned around, and looking one up by its hash tells no
-// time of use.
+// tokenSum is the hash that is stored for a token. A token has 256 random bits, so a plain hash cannot
+// be reversed, and the time to look up a hash reveals nothing useful.
 type tokenSum [sha256.Size]byte
 
-// tokens are the tokens that are known.
+// tokens are the known tokens.
 type tokens map[tokenSum]*Identity
 
-// tokenLine is a token in the file.
+// tokenLine is an entry of the tokens file.
 type tokenLine struct {
 	SHA256  string   `yaml:"sha256"`
 	Role    Role     `yaml:"role"`
@@ -35,8 +34,8 @@ type tokenLine struct {
 	Expires string   `yaml:"expires,omitempty"`
 }
 
-// NewToken makes a token of an identity: the secret, and the line of the tokens
-// file that makes it known.
+// NewToken makes a token for an identity. It returns the secret, and the line of the tokens file that
+// makes it known.
 func NewToken(id Identity) (secret, line string, err error) {
 	if id.Name == "" {
 		return "", "", errors.New("a token needs a name")
@@ -62,7 +61,7 @@ func NewToken(id Identity) (secret, line string, err error) {
 	return secret, strings.Join(strings.Fields(string(text)), " ") + "\n", err
 }
 
-// parseTokens reads a tokens file: a YAML list.
+// parseTokens parses a tokens file, which is a YAML list.
 func parseTokens(texts [][]byte) (*tokens, error) {
 	var lines []tokenLine
 	d := yaml.NewDecoder(bytes.NewReader(texts[0]))
@@ -108,7 +107,7 @@ func (l tokenLine) read() (sum tokenSum, id *Identity, err error) {
 	return sum, id, nil
 }
 
-// parseSecret reads the file of one token, as its owner keeps it.
+// parseSecret parses a file with one token, as its owner keeps it.
 func parseSecret(texts [][]byte) (*string, error) {
 	secret := strings.TrimSpace(string(texts[0]))
 	if secret == "" || len(secret) > 4096 || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {

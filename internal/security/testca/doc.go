@@ -1,2 +1,2 @@
-// Package testca makes certificates for tests. It panics when it cannot.
+// Package testca makes certificates for tests. It panics on errors.
 package testca

@@ -23,14 +23,14 @@ type CA struct {
 	key  *ecdsa.PrivateKey
 }
 
-// Leaf says what a certificate is for.
+// Leaf describes a certificate to issue.
 type Leaf struct {
-	// URIs make it a caller's, Server one of a server on this machine.
+	// URIs make it a caller's certificate; Server makes it one of a server on this machine.
 	URIs   []string
 	Server bool
-	// Name of a server in place of those of this machine.
+	// Name is a server's name, in place of this machine's names.
 	Name string
-	// From and To are when it is valid, zero for an hour around now.
+	// From and To bound its validity; zero for an hour around now.
 	From, To time.Time
 }
 
@@ -74,14 +74,13 @@ func (ca *CA) Issue(l Leaf) (cert, key []byte) {
 	return encode("CERTIFICATE", der), encode("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(own)))
 }
 
-// Write puts a certificate and its key into dir, in place of those that were there,
-// and gives their paths.
+// Write writes a certificate and its key into dir, replacing older ones, and returns their paths.
 func (ca *CA) Write(dir, name string, l Leaf) (cert, key string) {
 	c, k := ca.Issue(l)
 	return Put(dir, name+".pem", c), Put(dir, name+"-key.pem", k)
 }
 
-// Put replaces a file of dir at once and gives its path.
+// Put replaces a file of dir atomically and returns its path.
 func Put(dir, name string, text []byte) string {
 	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
