@@ -6,7 +6,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Agent is what the agents of a cell's hosts tell of themselves.
+// Agent is the telemetry of a cell's agents in one process.
 type Agent struct{ part }
 
 // Agent makes the handle of a fleet of a cell.
@@ -37,7 +37,7 @@ func (a *Agent) Verdict(rejected bool) {
 // Reconnected counts a stream that ended and is opened again.
 func (a *Agent) Reconnected() { a.series().add(agentReconnects, 1) }
 
-// Watch has the number of hosts and of accepted streams read.
+// Watch reads the number of hosts and of accepted streams at each scrape.
 func (a *Agent) Watch(hosts int, accepted func() int) {
 	a.series().watch(func(emit Emit) {
 		emit(agentHosts, float64(hosts))
@@ -45,11 +45,11 @@ func (a *Agent) Watch(hosts int, accepted func() int) {
 	})
 }
 
-// WatchRead has the time read since the machine was last read well: of an agent of a
-// real host.
+// WatchRead reads, at each scrape, the time since the machine was last read successfully. It is for the
+// agent of a real host.
 func (a *Agent) WatchRead(age func() time.Duration) {
 	a.series().watch(func(emit Emit) { emit(agentReadAge, age().Seconds()) })
 }
 
-// ReadFailed counts a time that the machine could not be read.
+// ReadFailed counts a failed read of the machine.
 func (a *Agent) ReadFailed() { a.series().add(agentReadFailures, 1) }

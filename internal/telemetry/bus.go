@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Bus is what a gateway tells of Nova's message bus.
+// Bus is a gateway's telemetry of Nova's message bus.
 type Bus struct {
 	part
 	methods []string
 }
 
-// Bus makes the handle of the process's message bus. methods are those that are served.
+// Bus makes the handle of the process's message bus. methods are the methods that it serves.
 func (p *Process) Bus(methods []string) *Bus {
 	if p == nil {
 		return nil
@@ -28,7 +28,7 @@ func (b *Bus) series() *part {
 	return &b.part
 }
 
-// Answered counts a request that was answered with OK, or with an exception of a class.
+// Answered counts and times an answered request; outcome is OK, or the class of the exception.
 func (b *Bus) Answered(method, outcome string, took time.Duration) {
 	if b == nil {
 		return
@@ -40,7 +40,7 @@ func (b *Bus) Answered(method, outcome string, took time.Duration) {
 	b.observe(gatewayBusSeconds, took.Seconds(), method)
 }
 
-// Dropped counts a message that was dropped, or whose reply was.
+// Dropped counts a dropped message, or one whose reply was dropped.
 func (b *Bus) Dropped(why string) { b.series().add(gatewayBusDropped, 1, inList(labelDropped, why)) }
 
 // Redelivered counts a message that was delivered before.
@@ -49,7 +49,7 @@ func (b *Bus) Redelivered() { b.series().add(gatewayBusRedelivered, 1) }
 // Reconnected counts a connection after the first.
 func (b *Bus) Reconnected() { b.series().add(gatewayBusReconnects, 1) }
 
-// Watch has read whether the bus is connected.
+// Watch reads, at each scrape, whether the bus is connected.
 func (b *Bus) Watch(connected func() bool) {
 	b.series().watch(func(emit Emit) {
 		value := 0.0

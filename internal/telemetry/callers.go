@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// callers are what a process's servers and clients tell of who may call whom. There
-// may be several of each; their counts are added up, and of ends the first counts.
+// callers is the telemetry of access control in a process's servers and clients. There may be several
+// of each: their counts are added up, and of the ends of certificates the first is kept.
 type callers struct {
 	mu   sync.Mutex
 	read []func(*callerCounts)
@@ -29,8 +29,8 @@ func (p *Process) watchCallers(read func(*callerCounts)) {
 	p.callers.read = append(p.callers.read, read)
 }
 
-// WatchIngress has the bytes of requests that a server holds read at each scrape, and what its
-// limits refused; each is called once for a limit.
+// WatchIngress reads, at each scrape, the bytes of requests that a server holds, and how often its
+// limits refused. refused calls each once for a limit.
 func (p *Process) WatchIngress(held func() int64, refused func(each func(limit string, n uint64))) {
 	p.watchCallers(func(c *callerCounts) {
 		c.servers++
@@ -39,15 +39,15 @@ func (p *Process) WatchIngress(held func() int64, refused func(each func(limit s
 	})
 }
 
-// WatchRefused has the callers that a server refused read at each scrape; each is
-// called once for a method and a reason, an error's kind.
+// WatchRefused reads, at each scrape, how often a server refused callers. read calls each once for a
+// method and a reason, which is an error's kind.
 func (p *Process) WatchRefused(read func(each func(method, reason string, n uint64))) {
 	p.watchCallers(func(c *callerCounts) {
 		read(func(method, reason string, n uint64) { c.refused[[2]string{method, inList(labelRefusal, reason)}] += n })
 	})
 }
 
-// WatchCertificates has the ends of files of certificates read at each scrape.
+// WatchCertificates reads, at each scrape, when the certificates in files end.
 func (p *Process) WatchCertificates(read func(each func(use Certificate, end time.Time))) {
 	p.watchCallers(func(c *callerCounts) {
 		read(func(use Certificate, end time.Time) {

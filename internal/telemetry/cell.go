@@ -11,7 +11,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Cell is what a scheduler replica of a cell tells of itself.
+// Cell is the telemetry of a scheduler replica of a cell.
 type Cell struct {
 	part
 	door door
@@ -69,10 +69,10 @@ func (c *Cell) Propose(ctx context.Context, traceParent string) (context.Context
 	return ctx, span
 }
 
-// Asked counts the queries of one ProposeBatch call.
+// Asked records the number of queries in one ProposeBatch call.
 func (c *Cell) Asked(queries int) { c.series().observe(cellProposeQueries, float64(queries)) }
 
-// Proposed times the computing of one query.
+// Proposed times the computation of one query.
 func (c *Cell) Proposed(took time.Duration) { c.series().observe(cellProposeSeconds, took.Seconds()) }
 
 // NearMisses times a query that asked for near misses.
@@ -80,11 +80,11 @@ func (c *Cell) NearMisses(took time.Duration) {
 	c.series().observe(cellNearMissSeconds, took.Seconds())
 }
 
-// NearMissesSpared counts a query that is answered without the near misses that it asked for.
+// NearMissesSpared counts a query that is answered without the near misses it asked for.
 func (c *Cell) NearMissesSpared() { c.series().add(cellNearMissesSpared, 1) }
 
-// Cold counts a query that came while the table was loaded; cut: it was answered from
-// some of the hosts that the shard found.
+// Cold counts a query while the table is being loaded; cut: it was answered from only some of the hosts
+// that the shard found.
 func (c *Cell) Cold(cut bool, err error) {
 	answer := either(cut, "cut", "all")
 	if err != nil {
@@ -118,14 +118,14 @@ func (c *Cell) QueueRefused(urgent bool) {
 // LeaseExpired counts a claim that ended with its lease.
 func (c *Cell) LeaseExpired() { c.series().add(cellLeasesExpired, 1) }
 
-// HostPut counts what a host's report found of its instances.
+// HostPut counts the results of comparing a host's reported instances with claims.
 func (c *Cell) HostPut(adopted, elsewhere, overcommitted int) {
 	c.series().add(cellAdopted, adopted)
 	c.series().add(cellElsewhere, elsewhere)
 	c.series().add(cellOvercommitted, overcommitted)
 }
 
-// Stream notes that an agent's stream is open; the function that it has ended.
+// Stream counts an open stream of an agent until the caller calls ended.
 func (c *Cell) Stream() (ended func()) {
 	if c == nil {
 		return func() {}
@@ -138,7 +138,7 @@ func (c *Cell) Stream() (ended func()) {
 // State counts a full state that was accepted, or refused with an error.
 func (c *Cell) State(err error) { c.series().add(cellStates, 1, outcomeOf(err)) }
 
-// Verdict counts a host's verdict on a claim in a verify mode; reason is of a rejection.
+// Verdict counts a host's verdict on a claim in a verify mode; reason is the reason of a rejection.
 func (c *Cell) Verdict(mode string, rejected bool, reason string) {
 	verdict := "ok"
 	if rejected {
@@ -160,50 +160,53 @@ func (c *Cell) GateMoved(to string) {
 	c.series().add(cellGateMoves, 1, inList(labelGate, strings.ToLower(to)))
 }
 
-// Repaired counts a repair of a finding of a kind that was done, refused, or failed.
+// Repaired counts an attempt to repair a finding of a kind; end says whether it was done, refused, or
+// failed.
 func (c *Cell) Repaired(kind, end string) {
 	c.series().add(cellRepairs, 1, inList(labelFinding, kind), inList(labelRepair, end))
 }
 
-// CellReading is what is read of a cell when it is asked for.
+// CellReading has the values of a cell that are read at each scrape.
 type CellReading struct {
 	Hosts, HostsUp, HostsImported, HostsWithheld, Pending, Confirmed int64
 
-	// StoreAhead is store time less the machine's clock.
+	// StoreAhead is store time minus the machine's clock.
 	StoreAhead                time.Duration
 	QueuedUrgent, QueuedOther int
 	Pinned                    int
-	// Gate is the state of the gate, in GateStates; empty for a cell without one.
+	// Gate is the state of the gate, one of GateStates; empty for a cell without a gate.
 	Gate           string
 	GateEpoch      int64
 	GateLagging    int
 	GateReadingLag time.Duration
-	// GateRowsAge is how long ago all that Nova's tables say was in the shard; below 0 for never.
+	// GateRowsAge is how long ago all of Nova's tables were in the shard; negative for never.
 	GateRowsAge time.Duration
 	JournalAge  time.Duration
-	// Findings that stand, by kind, and the hosts that were compared.
+	// Findings are the open findings by kind, Compared the hosts that were compared.
 	Findings     map[string]int
 	Compared     int
 	ReconcileAge time.Duration
 	Packing      PackingReading
 }
 
-// PackingReading is how well a cell's hosts are packed.
+// PackingReading says how well a cell's hosts are packed.
 type PackingReading struct {
-	// Empty hosts take instances and have none.
+	// Empty is the number of hosts that accept instances and have none.
 	Empty int
-	// Density is the part in use of the hosts that are not empty, by class; none for a class that they do not have.
+	// Density is the used fraction of the hosts that are not empty, by class. Classes that they lack
+	// are missing.
 	Density map[string]float64
 	Shapes  []ShapeReading
 }
 
-// ShapeReading is the room for a kind of instance: host by host, and if one host had all that is free.
+// ShapeReading is the room for instances of a shape. Fits counts it host by host; Pooled counts it as
+// if one host had all free resources.
 type ShapeReading struct {
 	Shape        string
 	Fits, Pooled int64
 }
 
-// Watch has the cell read; ok is false while there is nothing to read.
+// Watch reads the cell at each scrape; ok is false while there is nothing to read.
 func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 	c.series().watch(func(emit Emit) {
 		r, ok := read()
@@ -246,7 +249,7 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 	})
 }
 
-// StoreReading is what is read of a shard in a database when it is asked for.
+// StoreReading has the values of a database shard that are read at each scrape.
 type StoreReading struct {
 	Reruns, Relocked, ConnectionsLost, CommitsUnknown, CommitsResolved, StatementTimeouts, PoolEmpty, NoConnectionLeft, Refused int64
 
@@ -255,7 +258,7 @@ type StoreReading struct {
 	Waited time.Duration
 }
 
-// WatchStore has the cell's shard read.
+// WatchStore reads the cell's shard at each scrape.
 func (c *Cell) WatchStore(read func() StoreReading) {
 	c.series().watch(func(emit Emit) {
 		r := read()

@@ -1,17 +1,15 @@
-// Package telemetry is what a process tells of itself: Prometheus metrics,
-// OpenTelemetry traces, and trace ids in the log.
+// Package telemetry is the telemetry of a process: Prometheus metrics, OpenTelemetry traces, and trace
+// ids in the log.
 //
-// names.go is the only place of the names and labels of metrics, spans and
-// attributes; docs/reference/telemetry.md is generated from it. The other packages see
-// typed handles (Gateway, Cell, Agent) whose methods say what happened, and
-// neither Prometheus nor OpenTelemetry. A nil handle takes everything and does
-// nothing.
+// names.go is the only place with the names and labels of metrics, spans and attributes;
+// docs/reference/telemetry.md is generated from it. Other packages see neither Prometheus nor
+// OpenTelemetry. They see typed handles (Gateway, Cell, Agent), whose methods record events. The
+// methods of a nil handle do nothing.
 //
-// Telemetry fails open. Nothing here waits, returns an error to a request or
-// grows without a bound: a span that cannot be kept or sent is dropped and
-// counted. Labels come from closed lists or from the process's configuration,
-// never from requests or hosts.
+// Telemetry fails open. Nothing here blocks, returns an error to a request or grows without a bound: a
+// span that cannot be kept or sent is dropped and counted. Labels come from closed lists or from the
+// process's configuration, never from requests or hosts.
 //
-// Without a sampled trace a request costs the metrics alone: a span is started
-// only under a sampled parent, or at the door by the configured ratio.
+// A request without a sampled trace costs only the metrics. Spans are started only under a sampled
+// parent, or where a request enters the process, by the configured ratio.
 package telemetry

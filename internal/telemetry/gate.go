@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Gate is what a gateway tells of the gate of one cell under upgrade.
+// Gate is a gateway's telemetry of the gate of one cell under upgrade.
 type Gate struct{ part }
 
-// GateStates are the names of a gate's states, by the number that the metric has; 0 is
-// one that is not known.
+// GateStates are the names of a gate's states, indexed by the metric's value; 0 stands for an unknown
+// state.
 func GateStates() []string { return []string{other, "legacy", "shadow", "native"} }
 
-// Gate makes the handle of the cell's gate, whose state is not known.
+// Gate makes the handle of the cell's gate, in the unknown state.
 func (l *Link) Gate() *Gate {
 	if l == nil {
 		return nil
@@ -29,7 +29,7 @@ func (g *Gate) series() *part {
 	return &g.part
 }
 
-// Is notes the state of the gate; Moved that it went there from another.
+// Is sets the state of the gate; Moved counts a move to a state.
 func (g *Gate) Is(state string) {
 	if i := slices.Index(GateStates(), state); i >= 0 {
 		g.series().set(gatewayGate, float64(i))
@@ -45,14 +45,13 @@ func (g *Gate) Read(took time.Duration, err error) {
 	g.series().observe(gatewayLegacySeconds, took.Seconds())
 }
 
-// LegacyReading is what is read of a cell's legacy rows when they are asked for.
+// LegacyReading has the values of a cell's legacy rows that are read at each scrape.
 type LegacyReading struct {
 	Cell string
 	Age  time.Duration
 }
 
-// WatchLegacy has the legacy rows read when asked for: read calls each for every cell
-// that has rows.
+// WatchLegacy reads the legacy rows at each scrape: read calls each for every cell that has such rows.
 func (g *Gateway) WatchLegacy(read func(each func(LegacyReading))) {
 	g.series().watch(func(emit Emit) {
 		read(func(r LegacyReading) { emit(gatewayLegacyAge, r.Age.Seconds(), r.Cell) })

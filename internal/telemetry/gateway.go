@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Gateway is what a gateway tells of itself.
+// Gateway is the telemetry of a gateway.
 type Gateway struct {
 	part
 	door door
@@ -42,7 +42,7 @@ func (g *Gateway) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.UnaryInterceptor(g.door.unary)}
 }
 
-// Handler serves /metrics; nil when there is nothing to serve.
+// Handler serves /metrics; nil for a nil Gateway.
 func (g *Gateway) Handler() http.Handler {
 	if g == nil {
 		return nil
@@ -50,7 +50,7 @@ func (g *Gateway) Handler() http.Handler {
 	return g.p.Handler()
 }
 
-// Step is a stage under way.
+// Step is a stage that has begun.
 type Step struct {
 	Span    Span
 	of      *part
@@ -65,11 +65,10 @@ func (g *Gateway) Stage(ctx context.Context, s Stage) (context.Context, Step) {
 	return ctx, Step{Span: span, of: g.series(), stage: s, began: time.Now()}
 }
 
-// Without takes the time of another stage out of this one's.
+// Without subtracts the time of another stage from this one's.
 func (s *Step) Without(d time.Duration) { s.without += d }
 
-// End ends the stage; err is why it failed, nil when it did not. It gives how
-// long the stage took.
+// End ends the stage; err is why it failed, or nil. It returns how long the stage took.
 func (s *Step) End(err error) time.Duration {
 	if s.of == nil {
 		return 0
@@ -85,8 +84,8 @@ func (g *Gateway) Span(ctx context.Context, name SpanName) (context.Context, Spa
 	return g.series().span(ctx, name.Name)
 }
 
-// Unread counts a REST request that did not become a call: method is the one it
-// named, with its service; "" for none.
+// Unread counts a REST request that did not become a call. method is the full name of the method that
+// the request named; "" for none.
 func (g *Gateway) Unread(method, outcome string) {
 	if method == "" {
 		method = other
@@ -116,32 +115,31 @@ func (g *Gateway) Unreadable(by string, hosts int) {
 	}
 }
 
-// RaceLost counts an attempt at which a claim was lost to another request.
+// RaceLost counts an attempt whose claim was lost to another request.
 func (g *Gateway) RaceLost() { g.series().add(gatewayRacesLost, 1) }
 
-// TwoConfirmed counts that an instance was seen to have two confirmed claims.
+// TwoConfirmed counts an observation of an instance with two confirmed claims.
 func (g *Gateway) TwoConfirmed() { g.series().add(gatewayTwoConfirmed, 1) }
 
-// MoveFinished counts a move between cells that was finished in its caller's place, or
-// could not be.
+// MoveFinished counts a move between cells that the gateway finished in its caller's place, or failed
+// to finish.
 func (g *Gateway) MoveFinished(err error) {
 	g.series().add(gatewayMovesFinished, 1, either(err == nil, "done", "failed"))
 }
 
-// Raced counts claims that were made, and that came too late.
+// Raced counts claims that were made, and claims that came too late.
 func (g *Gateway) Raced(made, refused int) {
 	g.series().add(gatewayClaims, made, "made")
 	g.series().add(gatewayClaims, refused, "refused")
 }
 
-// Spread counts a pick that kept out of other requests' way.
+// Spread counts a pick that avoided the hosts of other requests.
 func (g *Gateway) Spread() { g.series().add(gatewaySpread, 1) }
 
 // Restarted counts a selection that starts over.
 func (g *Gateway) Restarted() { g.series().add(gatewayRestarts, 1) }
 
-// Answered counts a selection that placed its instances; inexact is empty when it did
-// so exactly.
+// Answered counts a selection that placed its instances; inexact is "" if the selection was exact.
 func (g *Gateway) Answered(placed int, inexact Inexact, partial bool) {
 	g.series().add(gatewayPlaced, placed)
 	if inexact != "" {
@@ -152,25 +150,24 @@ func (g *Gateway) Answered(placed int, inexact Inexact, partial bool) {
 	}
 }
 
-// Sent counts the queries of one ProposeBatch call.
+// Sent records the number of queries in one ProposeBatch call.
 func (g *Gateway) Sent(queries int) { g.series().observe(gatewayBatchQueries, float64(queries)) }
 
-// Waited times one query's wait to be sent.
+// Waited times the wait of one query to be sent.
 func (g *Gateway) Waited(d time.Duration) { g.series().observe(gatewayBatchWait, d.Seconds()) }
 
-// Committed counts the operations of one ClaimBatch call that was queued.
+// Committed records the number of operations in one queued ClaimBatch call.
 func (g *Gateway) Committed(ops int) { g.series().observe(gatewayCommitOps, float64(ops)) }
 
 // CommitWaited times a caller's wait for its operations to be sent.
 func (g *Gateway) CommitWaited(d time.Duration) { g.series().observe(gatewayCommitWait, d.Seconds()) }
 
-// Decided counts a decision that was written for later, or dropped.
+// Decided counts a decision that was queued to be stored, or dropped.
 func (g *Gateway) Decided(written bool) {
 	g.series().add(gatewayDecisions, 1, either(written, "written", "dropped"))
 }
 
-// Watch has the numbers read that are read when asked for. summaries calls each
-// for every cell that has a summary.
+// Watch reads values at each scrape. summaries calls each for every cell that has a summary.
 func (g *Gateway) Watch(queues func(each func(queue Queue, limit, taken int, refused uint64)), summaries func(each func(cell string, age time.Duration))) {
 	g.series().watch(func(emit Emit) {
 		queues(func(queue Queue, limit, taken int, refused uint64) {

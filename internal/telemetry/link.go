@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Link is what a gateway tells of its link to one cell.
+// Link is a gateway's telemetry of its link to one cell.
 type Link struct{ part }
 
 // Link makes the handle of a configured cell.
@@ -29,8 +29,8 @@ func (l *Link) series() *part {
 	return &l.part
 }
 
-// Called counts and times a call, by its request's message. err is why it
-// failed; when ctx ended, that is why.
+// Called counts and times a call, by its request's message. err is why it failed; if ctx ended, its
+// error takes precedence.
 func (l *Link) Called(ctx context.Context, req any, took time.Duration, err error) {
 	if l == nil {
 		return
@@ -45,7 +45,7 @@ func (l *Link) Called(ctx context.Context, req any, took time.Duration, err erro
 	}
 }
 
-// rpcOf is the method whose request a message is: the name without "Request".
+// rpcOf returns the method for a request message: the message's name without "Request".
 func rpcOf(req any) string {
 	var name protoreflect.Name = other
 	if m, ok := req.(proto.Message); ok {
@@ -63,18 +63,18 @@ func (l *Link) Span(ctx context.Context, name SpanName) (context.Context, Span) 
 	return ctx, span
 }
 
-// Searched counts what became of the cell in a selection: a CellOutcome's name.
+// Searched counts the outcome of the cell in a selection, which is the name of a CellOutcome.
 func (l *Link) Searched(outcome string) {
 	l.series().add(gatewaySearches, 1, inList(labelSearch, strings.ToLower(outcome)))
 }
 
-// Doubted counts claims whose outcome is unknown.
+// Doubted counts claims with an unknown outcome.
 func (l *Link) Doubted(claims int) { l.series().add(gatewayDoubts, claims) }
 
-// QueueRefused counts operations that might not wait to be sent.
+// QueueRefused counts an operation that was refused because the queue to the cell was full.
 func (l *Link) QueueRefused() { l.series().add(gatewayQueueRefused, 1) }
 
-// Breaker makes the handle of the breaker of the replica at an address, closed.
+// Breaker makes the handle of the breaker for the replica at an address, in the state closed.
 func (l *Link) Breaker(address string) *Breaker {
 	if l == nil {
 		return nil
@@ -84,10 +84,10 @@ func (l *Link) Breaker(address string) *Breaker {
 	return b
 }
 
-// Breaker is what a replica's breaker tells of itself.
+// Breaker is the telemetry of a replica's breaker.
 type Breaker struct{ part }
 
-// Moved notes that the breaker went to a state.
+// Moved records that the breaker changed to a state.
 func (b *Breaker) Moved(to BreakerState) {
 	if b != nil {
 		b.set(gatewayBreaker, float64(to))

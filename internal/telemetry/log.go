@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// LogHandler adds trace_id and span_id to the records of a request with a trace.
+// LogHandler adds trace_id and span_id to log records of a traced request.
 func LogHandler(h slog.Handler) slog.Handler { return logHandler{h} }
 
 type logHandler struct{ slog.Handler }

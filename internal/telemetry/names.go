@@ -8,25 +8,24 @@ import (
 	"cellgate/schedule"
 )
 
-// Metric describes one metric. The variables below are all there are.
+// Metric describes one metric. The variables below are all metrics.
 type Metric struct {
 	Name string
 	Kind Kind
-	// Unit of the value; "" for a count of things that Help names.
+	// Unit is the unit of the value; "" if the metric counts the things that Help names.
 	Unit   string
 	Help   string
 	Labels []Label
 	// Buckets are a histogram's upper bounds.
 	Buckets []float64
-	// Of is the process that has it.
+	// Of is the kind of process that has the metric.
 	Of string
 }
 
-// Kind is what a metric is.
+// Kind is the kind of a metric.
 type Kind string
 
-// The kinds of metrics. A Reading is a gauge, a Tally a counter that is read when it is
-// asked for.
+// The kinds of metrics. A Reading is a gauge and a Tally a counter whose value is read at each scrape.
 const (
 	Counter   Kind = "counter"
 	Gauge     Kind = "gauge"
@@ -48,9 +47,9 @@ const (
 // Label is a dimension of a metric.
 type Label struct {
 	Name string
-	// Values are all it may have; nil when they come From elsewhere.
+	// Values are all allowed values; nil if From bounds them instead.
 	Values []string
-	// From says what bounds the values when no list does.
+	// From says what bounds the values if no list does.
 	From string
 }
 
@@ -61,15 +60,15 @@ const (
 	inAgent      = "agent"
 )
 
-// OK is the outcome of what was done; the others are kinds of errors, and these
-// two of callers that left.
+// OK is the outcome of a success. Other outcomes are kinds of errors, and the two for callers that
+// left.
 const (
 	OK       = "OK"
 	Canceled = "CANCELED"
 	Deadline = "DEADLINE_EXCEEDED"
 )
 
-// Stages of a selection, in their order. Their spans have "gateway." before.
+// The stages of a selection, in order. The names of their spans begin with "gateway.".
 const (
 	StageAdmit     Stage = "admit"
 	StageTranslate Stage = "translate"
@@ -94,13 +93,13 @@ type Inexact string
 
 // The reasons.
 const (
-	// InexactSpread: a pick among the first few hosts, while claims are refused.
+	// InexactSpread: the pick was among the first few hosts, because claims are refused.
 	InexactSpread Inexact = "spread"
-	// InexactVersion: a merge that could not go on with one version of each table.
+	// InexactVersion: the merge could not continue with one version of each table.
 	InexactVersion Inexact = "version"
-	// InexactRounds: a merge that did not come to rest within its rounds.
+	// InexactRounds: the merge did not converge within its rounds.
 	InexactRounds Inexact = "rounds"
-	// InexactCut: a replica that loads its table looked at some of its hosts alone.
+	// InexactCut: a replica that is loading its table considered only some of its hosts.
 	InexactCut Inexact = "cut"
 )
 
@@ -168,7 +167,7 @@ func (s BreakerState) String() string {
 	return other
 }
 
-// Certificate is a use of a file of certificates.
+// Certificate is the use of a file of certificates.
 type Certificate string
 
 // The uses.
@@ -184,7 +183,7 @@ func Certificates() []Certificate {
 	return []Certificate{CertificateServer, CertificateCallersCA, CertificateClient, CertificateServersCA}
 }
 
-// other stands for a value that is not in a label's list.
+// other replaces a value that is not in a label's list.
 const other = "other"
 
 func outcomes() []string {
@@ -257,11 +256,11 @@ var (
 	rounds  = []float64{1, 2, 3, 4, 6, 8, 12, 16, 32, 64}
 )
 
-// metrics are those that are made below, in the order of the page.
+// metrics are the metrics created below, in the order of the page.
 var metrics []Metric
 
-// metric lists a metric. Its unit is the one that ends its name; those of cells begin with the labels of
-// a replica.
+// metric creates a metric. The suffix of its name determines its unit. The labels of a cell's metric
+// begin with those of the replica.
 func metric(kind Kind, of, name, help string, buckets []float64, labels []Label) *Metric {
 	m := Metric{Name: name, Kind: kind, Help: help, Labels: labels, Buckets: buckets, Of: of}
 	for _, unit := range []string{"seconds", "bytes"} {
@@ -413,7 +412,7 @@ var (
 	ingressRefused = tally(everyProcess, "cellgate_ingress_refused_total", "Requests and connections refused because a limit was reached. Of bytes: those of all, and of one caller (caller_bytes). Of time: large_requests that waited too long to be decoded. Of connections: those of all, and of one address (address_connections). Of calls: open_calls, which need no credential, and caller_calls of one agent's credential. Absent without a server.", labelLimit)
 )
 
-// FindingKinds lists the kinds of findings of a cell, as cellgate.v1.Finding has them.
+// FindingKinds lists the kinds of findings of a cell, as in cellgate.v1.Finding.
 func FindingKinds() []string {
 	return []string{
 		"orphaned_claim", "unclaimed_instance", "claimed_elsewhere", "doubled_claim", "unfinished_move",

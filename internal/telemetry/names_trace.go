@@ -3,17 +3,17 @@ package telemetry
 // SpanName describes a span.
 type SpanName struct {
 	Name string
-	// Of is the process that records it, Help what it covers.
+	// Of is the kind of process that records the span; Help says what the span covers.
 	Of   string
 	Help string
-	// Attributes are those it may have besides AttrError.
+	// Attributes are those that the span may have, besides AttrError.
 	Attributes []Attribute
 }
 
 // Attribute describes an attribute of a span.
 type Attribute struct{ Name, Help string }
 
-// spans and attributes are those that are made below, in the order of the page.
+// spans and attributes are those created below, in the order of the page.
 var (
 	spans      []SpanName
 	attributes []Attribute
@@ -56,7 +56,7 @@ var (
 	AttrError    = newAttribute("error.message", "why it failed: the message that a caller gets")
 )
 
-// The spans. That of a request, or of a call to a cell, has the RPC's full name.
+// The spans. The span of a request, or of a call to a cell, has the RPC's full name.
 var (
 	SpanRequest   = newSpan("<package>.<Service>/<Method>", inGateway, "A request, from the door to its answer.", AttrRPC, AttrOutcome, AttrCount, AttrDecision, AttrExact)
 	SpanAdmit     = newSpan("gateway.admit", inGateway, "Bounds the deadline; sheds.")

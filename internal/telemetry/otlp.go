@@ -8,8 +8,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// newOTLP makes an exporter that connects at its first export. It does not try
-// again by itself: what a collector does not take in time is dropped.
+// newOTLP makes an exporter that connects at its first export. It does not retry: spans that a
+// collector does not accept in time are dropped.
 func newOTLP(endpoint string) (sdktrace.SpanExporter, error) {
 	e, err := otlptracegrpc.New(context.Background(),
 		otlptracegrpc.WithEndpointURL(endpoint),

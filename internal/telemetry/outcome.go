@@ -11,8 +11,7 @@ import (
 	"cellgate/internal/rpc"
 )
 
-// outcomeOf names what became of a call: OK, the kind of the error, or that the
-// caller left.
+// outcomeOf names the outcome of a call: OK, the kind of the error, or that the caller left.
 func outcomeOf(err error) string {
 	if err == nil {
 		return OK
@@ -38,7 +37,7 @@ func outcomeOf(err error) string {
 	return outcomeOfKind(fault.KindOf(rpc.FromStatus(err)))
 }
 
-// outcomeOfKind is the outcome of what was refused with a kind; OK for the empty one.
+// outcomeOfKind is the outcome of a refusal with a kind; OK for "".
 func outcomeOfKind(refused fault.Kind) string {
 	if refused == "" {
 		return OK

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Parse reads what a process answers at /metrics: the metrics by name.
+// Parse parses the text that a process serves at /metrics: the metrics by name.
 func Parse(text io.Reader) (map[string]*dto.MetricFamily, error) {
 	p := expfmt.NewTextParser(model.UTF8Validation)
 	return p.TextToMetricFamilies(text)

@@ -9,18 +9,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// part writes the series of one part of a process. Nil writes nothing.
+// part records the series of one part of a process. A nil part records nothing.
 type part struct {
 	p *Process
-	// labels are the first ones of each of its series.
+	// labels are the first label values of each of its series.
 	labels []string
-	// made has the series that were used. A new one replaces the map: labels come from closed
-	// lists, so that there are few, and readers need no lock.
+	// made has the series used so far. Adding one replaces the map. Labels come from closed lists, so
+	// there are few series, and readers need no lock.
 	made atomic.Pointer[map[seriesKey]any]
 	mu   sync.Mutex
 }
 
-// maxLabels is how many labels a metric may have besides the part's own.
+// maxLabels is how many labels a metric may have in addition to the part's own.
 const maxLabels = 3
 
 type seriesKey struct {
@@ -32,7 +32,7 @@ func (s *part) with(labels []string) []string {
 	return append(s.labels[:len(s.labels):len(s.labels)], labels...)
 }
 
-// series gives a metric's series of these labels, after the part's own.
+// series returns a metric's series with these labels after the part's own.
 func series[S any](s *part, m *Metric, labels []string, vector func(labels ...string) S) S {
 	key := seriesKey{metric: m}
 	copy(key.labels[:], labels)
@@ -64,7 +64,7 @@ func (s *part) histogram(m *Metric, labels ...string) prometheus.Observer {
 	return series(s, m, labels, s.p.histos[m.Name].WithLabelValues)
 }
 
-// add counts n more.
+// add adds n to a counter.
 func (s *part) add(m *Metric, n int, labels ...string) {
 	if s != nil {
 		s.counter(m, labels...).Add(float64(n))
@@ -78,14 +78,14 @@ func (s *part) set(m *Metric, value float64, labels ...string) {
 	}
 }
 
-// observe puts a value into a histogram.
+// observe adds a value to a histogram.
 func (s *part) observe(m *Metric, value float64, labels ...string) {
 	if s != nil {
 		s.histogram(m, labels...).Observe(value)
 	}
 }
 
-// watch has values read at each scrape.
+// watch registers values to be read at each scrape.
 func (s *part) watch(read func(emit Emit)) {
 	if s != nil {
 		s.p.readings.add(func(emit Emit) {
@@ -102,7 +102,7 @@ func (s *part) span(ctx context.Context, name string) (context.Context, Span) {
 	return s.p.traces.start(ctx, name)
 }
 
-// show has series there before anything has happened: of each value that the labels may have.
+// show creates series before anything has happened: one for each combination of the labels' values.
 func (s *part) show(metrics ...*Metric) {
 	for _, m := range metrics {
 		all := [][]string{nil}
@@ -128,7 +128,7 @@ func (s *part) show(metrics ...*Metric) {
 	}
 }
 
-// either is one of two values, as labels have them.
+// either is one of two label values.
 func either(first bool, a, b string) string {
 	if first {
 		return a

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Placement is what a gateway tells of its Placement API.
+// Placement is a gateway's telemetry of its Placement API.
 type Placement struct {
 	part
 	requests []string
 }
 
-// Placement makes the handle of the process's Placement API. requests are those that are served.
+// Placement makes the handle of the process's Placement API. requests are the requests that it serves.
 func (p *Process) Placement(requests []string) *Placement {
 	if p == nil {
 		return nil
@@ -20,7 +20,7 @@ func (p *Process) Placement(requests []string) *Placement {
 	return &Placement{part: part{p: p}, requests: requests}
 }
 
-// Answered counts a request, and the cells that its answer lacks.
+// Answered counts and times a request, and counts the cells that its answer lacks.
 func (a *Placement) Answered(request string, status int, took time.Duration, silent []string) {
 	if a == nil {
 		return

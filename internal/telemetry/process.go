@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Build says which build a process runs.
+// Build identifies the build of a process.
 type Build struct{ Version, Revision string }
 
-// Process is the telemetry of one process: its metrics, from which the handles
-// of its parts are made, and its traces. A nil Process gives nil handles.
+// Process is the telemetry of one process: its metrics, from which the handles of its parts are made,
+// and its traces. The handles of a nil Process are nil.
 type Process struct {
 	registry *prometheus.Registry
 	counters map[string]*prometheus.CounterVec
@@ -28,8 +28,8 @@ type Process struct {
 	callers  callers
 }
 
-// New makes the telemetry of a process. Its traces are recorded from here, and
-// sent once Run runs. An error is one of the configuration.
+// New makes the telemetry of a process. Spans are recorded from now on, and sent once Run runs. An
+// error means that the configuration is wrong.
 func New(traces Traces, build Build, log *slog.Logger) (*Process, error) {
 	p := &Process{
 		registry: prometheus.NewRegistry(),
@@ -70,13 +70,13 @@ func (p *Process) register(m Metric) {
 	}
 }
 
-// Gatherer reads all metrics.
+// Gatherer returns the registry of all metrics.
 func (p *Process) Gatherer() prometheus.Gatherer { return p.registry }
 
-// scrapesAtOnce bounds the scrapes under way; more are answered 503.
+// scrapesAtOnce bounds the concurrent scrapes; more are answered 503.
 const scrapesAtOnce = 3
 
-// Handler serves /metrics; nil when there is nothing to serve.
+// Handler serves /metrics; nil for a nil Process.
 func (p *Process) Handler() http.Handler {
 	if p == nil {
 		return nil
@@ -86,10 +86,10 @@ func (p *Process) Handler() http.Handler {
 	})
 }
 
-// Emit gives the value of a Reading or a Tally; labels in the order of its Labels.
+// Emit reports the value of a Reading or a Tally; labels are in the order of its Labels.
 type Emit func(m *Metric, value float64, labels ...string)
 
-// readings are gauges and counters that are read when somebody asks.
+// readings are gauges and counters whose values are read at each scrape.
 type readings struct {
 	descs map[string]*prometheus.Desc
 	mu    sync.Mutex
@@ -125,7 +125,7 @@ func (r *readings) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// inList gives a value when the label's list has it, else "other".
+// inList returns value if the label's list has it, else "other".
 func inList(l Label, value string) string {
 	if slices.Contains(l.Values, value) {
 		return value

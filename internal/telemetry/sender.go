@@ -11,20 +11,21 @@ import (
 )
 
 const (
-	// queuedSpans is how many spans wait to be sent; more are dropped. A span is
-	// a few hundred bytes.
+	// queuedSpans is how many spans may wait to be sent; more are dropped. A span takes a few hundred
+	// bytes.
 	queuedSpans = 4096
-	// sentTogether bounds one export, lingerFor how long the first span of one
-	// waits for others.
+	// sentTogether bounds the spans of one export; lingerFor is how long the first one waits for
+	// others.
 	sentTogether = 512
 	lingerFor    = 500 * time.Millisecond
-	// exportWithin bounds an export, flushWithin what is done after the end.
+	// exportWithin bounds the time of an export, flushWithin the time of the last exports after the
+	// end.
 	exportWithin = 5 * time.Second
 	flushWithin  = 2 * time.Second
 )
 
-// sender hands spans to the SDK's batches, and counts what becomes of each: exported, queue_full or
-// export_failed. It never waits.
+// sender passes spans to the SDK's batches, and counts the outcome of each: exported, queue_full or
+// export_failed. It never blocks.
 type sender struct {
 	exporter sdktrace.SpanExporter
 	log      *slog.Logger
@@ -33,7 +34,7 @@ type sender struct {
 	batches sdktrace.SpanProcessor
 	queue   int
 	flush   time.Duration
-	// waiting counts the spans that were taken and not exported yet.
+	// waiting counts the spans that were accepted and not exported yet.
 	waiting atomic.Int64
 	// failing: the last export failed, and that was logged.
 	failing bool
@@ -49,8 +50,8 @@ func newSender(e sdktrace.SpanExporter, t Traces, log *slog.Logger, count func(s
 	return s
 }
 
-// run ends with ctx; then it exports, for flush at most, what is left. An exporter that hangs without
-// heeding its context is left behind.
+// run waits for the end of ctx. Then it exports the remaining spans, for flush at most. It does not
+// wait for an exporter that hangs and ignores its context.
 func (s *sender) run(ctx context.Context) {
 	<-ctx.Done()
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.flush)
@@ -77,7 +78,7 @@ func (p processor) OnEnd(span sdktrace.ReadOnlySpan) {
 	}
 }
 
-// counting sends one batch or drops it. It logs when sending starts to fail and when it works again.
+// counting exports one batch or drops it. It logs when exports begin to fail and when they work again.
 type counting struct{ s *sender }
 
 func (e counting) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan) error {

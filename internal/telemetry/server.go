@@ -11,14 +11,14 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// door is the outermost interceptor of a server: it sees what the caller gets, and counts, times and
-// traces the calls by their method. Methods are those of the protos, so that there are few.
+// door is the outermost interceptor of a server. It sees the caller's answers, and counts, times and
+// traces calls by method. Methods are those of the protos, so there are few.
 type door struct {
 	part              *part
 	requests, seconds *Metric
 	// mark sets the attributes of a span of the server.
 	mark func(Span)
-	// untraced names a method whose calls are of many requests.
+	// untraced names a method whose calls carry many requests.
 	untraced string
 }
 
@@ -37,7 +37,7 @@ func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 	return resp, err
 }
 
-// enter continues the caller's trace, or starts one by the ratio.
+// enter continues the caller's trace, or starts one with the probability ratio.
 func (d *door) enter(ctx context.Context, name string) (context.Context, Span) {
 	parent := first(ctx, headerParent)
 	if parent == "" && !d.part.p.traces.roots || name == d.untraced {
@@ -67,7 +67,7 @@ func first(ctx context.Context, key string) string {
 	return ""
 }
 
-// FromHTTP is the trace of a REST request as metadata of the call it becomes.
+// FromHTTP returns the trace of a REST request as metadata for the resulting call.
 func FromHTTP(_ context.Context, r *http.Request) metadata.MD {
 	parent := r.Header.Get(headerParent)
 	if parent == "" {
@@ -80,7 +80,7 @@ func FromHTTP(_ context.Context, r *http.Request) metadata.MD {
 	return md
 }
 
-// DialOption makes a connection's unary calls carry the trace they are in.
+// DialOption makes a connection's unary calls carry the trace of their context.
 func DialOption() grpc.DialOption {
 	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if c := trace.SpanContextFromContext(ctx); c.IsSampled() {

@@ -14,10 +14,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// fileBytes is how large a file of spans grows by default.
+// fileBytes is the default size at which a file of spans is replaced.
 const fileBytes = 64 << 20
 
-// SpanLine is a span in a file, one line each, in the order in which they ended.
+// SpanLine is a line of a span file. Spans are in the order in which they ended.
 type SpanLine struct {
 	Trace string `json:"trace_id"`
 	Span  string `json:"span_id"`
@@ -26,9 +26,9 @@ type SpanLine struct {
 	Name    string    `json:"name"`
 	Service string    `json:"service"`
 	Start   time.Time `json:"start"`
-	// Micros is how long it took, in microseconds.
+	// Micros is the duration of the span, in microseconds.
 	Micros float64 `json:"duration_us"`
-	// Error is the outcome when it failed.
+	// Error is the outcome if the span failed.
 	Error      string         `json:"error,omitempty"`
 	Attributes map[string]any `json:"attributes,omitempty"`
 }
@@ -56,7 +56,7 @@ func lineOf(s sdktrace.ReadOnlySpan) SpanLine {
 	return l
 }
 
-// spanFile writes spans to a file of bounded size. One goroutine exports.
+// spanFile writes spans to a file of bounded size. Only one goroutine exports.
 type spanFile struct {
 	path string
 	most int64
@@ -64,7 +64,7 @@ type spanFile struct {
 	size int64
 }
 
-// openSpanFile opens the file, to append to it.
+// openSpanFile opens the file to append to it.
 func openSpanFile(path string, most int64) (*spanFile, error) {
 	if most <= 0 {
 		most = fileBytes
@@ -109,7 +109,7 @@ func (f *spanFile) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan)
 	return err
 }
 
-// turn starts a new file; the one before stays as path.1.
+// turn starts a new file, and renames the old one to path.1.
 func (f *spanFile) turn() error {
 	if err := f.Shutdown(context.Background()); err != nil {
 		return err

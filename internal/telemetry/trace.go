@@ -16,29 +16,29 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// The exporters there are.
+// The exporters.
 const (
 	ExportNone = "none"
 	ExportOTLP = "otlp"
 	ExportFile = "file"
 )
 
-// Traces says which requests are traced and where their spans go.
+// Traces configures which requests are traced and where their spans go.
 type Traces struct {
-	// Exporter is one of the above; "" means none.
+	// Exporter is one of the constants above; "" means none.
 	Exporter string
-	// Endpoint of OTLP over gRPC, as a URL: http:// for plaintext, https:// for TLS.
+	// Endpoint is the URL of OTLP over gRPC: http:// for plaintext, https:// for TLS.
 	Endpoint string
-	// Ratio of the requests, from 0 to 1, that are traced though their caller
-	// sent no trace. A request with a trace is traced when its caller samples it.
+	// Ratio is the fraction, from 0 to 1, of the requests without a trace that are traced nevertheless.
+	// A request with a trace is traced if its caller sampled the trace.
 	Ratio float64
-	// File takes a line of JSON for each span. At FileBytes, 0 for 64 MiB, it is
-	// renamed to File.1, in place of an older one.
+	// File receives a line of JSON for each span. At FileBytes (0 means 64 MiB) it is renamed to
+	// File.1, replacing an older one.
 	File      string
 	FileBytes int64
-	// Service is the name that traces know the process by.
+	// Service is the process's name in traces.
 	Service string
-	// Own is an exporter of the caller's, in place of Exporter.
+	// Own is an exporter that replaces Exporter.
 	Own sdktrace.SpanExporter
 	// queue, linger, within and flush replace the constants of sender.go in tests.
 	queue                 int
@@ -50,9 +50,9 @@ type tracing struct {
 	tracer trace.Tracer
 	// roots: requests without a trace may be sampled here.
 	roots bool
-	// met: some request was sampled, so that contexts are worth a look.
+	// met: some request was sampled, so contexts may have traces.
 	met atomic.Bool
-	// sender is nil when nothing is recorded.
+	// sender is nil if nothing is recorded.
 	sender *sender
 }
 
@@ -91,8 +91,8 @@ func newExporter(cfg Traces) (sdktrace.SpanExporter, error) {
 	return nil, fmt.Errorf("there is no exporter %q of traces", cfg.Exporter)
 }
 
-// Run sends spans until ctx ends, then what is left, for a short while. It
-// returns nil: what goes wrong with telemetry ends nothing.
+// Run sends spans until ctx ends, and then the remaining ones for a short while. It always returns nil:
+// a failure of telemetry must not end the process.
 func (p *Process) Run(ctx context.Context) error {
 	if p == nil || p.traces.sender == nil {
 		<-ctx.Done()
@@ -102,17 +102,17 @@ func (p *Process) Run(ctx context.Context) error {
 	return nil
 }
 
-// Span is a span that may not be recorded; then, as a zero Span, its methods do
-// nothing. It is used by one goroutine at a time.
+// Span is a span that may be recorded. If it is not, it is a zero Span, whose methods do nothing. One
+// goroutine at a time may use it.
 type Span struct{ of trace.Span }
 
 // On reports whether the span is recorded.
 func (s Span) On() bool { return s.of != nil }
 
-// Sampled reports whether ctx is of a request that is traced.
+// Sampled reports whether ctx belongs to a traced request.
 func Sampled(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsSampled() }
 
-// start starts a span below ctx's when that one is sampled.
+// start starts a span below ctx's span if that is sampled.
 func (t *tracing) start(ctx context.Context, name string) (context.Context, Span) {
 	if t == nil || !t.met.Load() || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ctx, Span{}
@@ -121,7 +121,7 @@ func (t *tracing) start(ctx context.Context, name string) (context.Context, Span
 	return ctx, Span{span}
 }
 
-// End ends the span; err is why what it covers failed, nil when it did not.
+// End ends the span; err is why the covered work failed, or nil.
 func (s Span) End(err error) {
 	if s.of == nil {
 		return
@@ -154,8 +154,8 @@ func (s Span) Bool(a Attribute, value bool) {
 	}
 }
 
-// TraceParent names the span for another process, as a W3C traceparent; "" when
-// it is not recorded.
+// TraceParent returns the span as a W3C traceparent for another process; "" if the span is not
+// recorded.
 func (s Span) TraceParent() string {
 	if s.of == nil {
 		return ""
@@ -163,7 +163,7 @@ func (s Span) TraceParent() string {
 	return traceParentOf(s.of.SpanContext())
 }
 
-// TraceID names the trace of ctx's request, as W3C has it in hex; "" when it is not sampled.
+// TraceID returns the trace id of ctx's request in W3C's hex form; "" if the request is not sampled.
 func TraceID(ctx context.Context) string {
 	if c := trace.SpanContextFromContext(ctx); c.IsSampled() {
 		return c.TraceID().String()
@@ -171,7 +171,7 @@ func TraceID(ctx context.Context) string {
 	return ""
 }
 
-// Current is the span that ctx is in.
+// Current returns the recorded span of ctx; a zero Span if there is none.
 func Current(ctx context.Context) Span {
 	if s := trace.SpanFromContext(ctx); s.IsRecording() {
 		return Span{s}
@@ -196,8 +196,7 @@ func traceParentOf(c trace.SpanContext) string {
 	return carrier[headerParent]
 }
 
-// under puts ctx below a span of another process. A text that is no traceparent
-// changes nothing.
+// under makes a span of another process the parent in ctx. An invalid traceparent changes nothing.
 func (t *tracing) under(ctx context.Context, parent, state string) context.Context {
 	if parent == "" {
 		return ctx
