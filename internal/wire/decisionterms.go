@@ -8,7 +8,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// What decisions are found by (shard.Decision.Terms): one of these and a value.
+// The kinds of terms by which decisions are found (shard.Decision.Terms). A term is a kind and a value.
 const (
 	byRequest  = "request:"
 	byInstance = "instance:"
@@ -20,7 +20,7 @@ const (
 	byHostCell = "cell:"
 )
 
-// terms are different terms, in the order in which they were added.
+// terms are distinct terms, in the order in which they were added.
 type terms struct {
 	list []string
 	have map[string]bool
@@ -33,7 +33,7 @@ func (t *terms) add(kind, value string) {
 	}
 }
 
-// OutcomeOf is how a decision ended.
+// OutcomeOf returns the outcome of a decision.
 func OutcomeOf(d *cellgatev1.Decision) cellgatev1.DecisionOutcome {
 	switch {
 	case d.GetRefusal() != "":
@@ -44,7 +44,7 @@ func OutcomeOf(d *cellgatev1.Decision) cellgatev1.DecisionOutcome {
 	return cellgatev1.DecisionOutcome_PLACED
 }
 
-// DecisionTerms is what a decision is found by.
+// DecisionTerms returns the terms by which a decision is found.
 func DecisionTerms(d *cellgatev1.Decision) []string {
 	t := terms{have: map[string]bool{}}
 	t.add(byRequest, d.GetRequestId())
@@ -69,11 +69,11 @@ func DecisionTerms(d *cellgatev1.Decision) []string {
 	return t.list
 }
 
-// shownReason is a reason as lists show it: NO_VALID_HOST TraitFilter(HW_CPU_X86_AVX2), where the kind and what the filter
-// names may be missing.
+// shownReason matches a reason as lists show it: NO_VALID_HOST TraitFilter(HW_CPU_X86_AVX2). The kind
+// and the part in parentheses are optional.
 var shownReason = regexp.MustCompile(`^(?:([A-Z_]+) )?([A-Za-z0-9_]+)(?:\((.*)\))?$`)
 
-// reasonParts are the terms of a reason; one for what is not as lists show it.
+// reasonParts returns the terms of a reason; a single one if the text is not in the form of lists.
 func reasonParts(reason string) []string {
 	if m := shownReason.FindStringSubmatch(reason); m != nil {
 		return m[1:]
@@ -81,7 +81,8 @@ func reasonParts(reason string) []string {
 	return []string{reason}
 }
 
-// DecisionTermsAsked is what decisions are asked for by, what fewest have first; instance is req's, in its one form.
+// DecisionTermsAsked returns the terms of a list request, the rarest first; instance is the request's
+// in canonical form.
 func DecisionTermsAsked(req *cellv1.ListDecisionsRequest, instance string) []string {
 	t := terms{have: map[string]bool{}}
 	t.add(byRequest, req.GetRequestId())

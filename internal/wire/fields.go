@@ -14,7 +14,7 @@ import (
 // reported at once. The zero value is ready.
 type Fields struct {
 	bad []fault.Field
-	// Expressions caches compiled expressions; nil compiles each anew.
+	// Expressions caches compiled expressions; nil compiles each one again.
 	Expressions *expression.Cache
 }
 

@@ -92,7 +92,7 @@ func (r *Fields) PCI(in []*cellv1.PciRequest) []schedule.PCIRequest {
 	return out
 }
 
-// NetworksOf encodes the networks that a guest's NUMA cells should be near; nil for none.
+// NetworksOf encodes the networks near which a guest's NUMA cells should be; nil for none.
 func NetworksOf(n *schedule.NetworkNeeds) *cellv1.GuestNetworks {
 	if n == nil {
 		return nil
@@ -107,7 +107,7 @@ func networksFrom(in *cellv1.GuestNetworks) *schedule.NetworkNeeds {
 	return &schedule.NetworkNeeds{Physnets: in.GetPhysnets(), Tunneled: in.GetTunneled()}
 }
 
-// Guest decodes what an instance takes of its host's hardware.
+// Guest decodes the hardware that an instance takes of its host.
 func (r *Fields) Guest(in *cellv1.Guest) *schedule.NovaRequest {
 	return &schedule.NovaRequest{NUMA: r.NUMA(in.GetNuma()), PCI: r.PCI(in.GetPciRequests()), Networks: networksFrom(in.GetNetworks())}
 }

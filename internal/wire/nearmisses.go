@@ -39,7 +39,7 @@ func EncodeNearMisses(n *schedule.NearMisses) *cellv1.NearMisses {
 	return out
 }
 
-// EncodeMisses encodes what hosts lack.
+// EncodeMisses encodes the resources and properties that hosts lack.
 func EncodeMisses(misses []schedule.Miss) []*cellgatev1.Miss {
 	out := make([]*cellgatev1.Miss, len(misses))
 	for i, x := range misses {

@@ -5,7 +5,7 @@ import (
 	"cellgate/schedule"
 )
 
-// novaOf encodes what only Nova's own filters read.
+// novaOf encodes the part of a request that only Nova's own filters read.
 func novaOf(n *schedule.NovaRequest) *cellv1.NovaRequest {
 	if n == nil {
 		return nil

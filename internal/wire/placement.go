@@ -10,11 +10,10 @@ import (
 	"cellgate/schedule"
 )
 
-// EncodePlacement serializes a request and its rules, as Query.placement carries them
-// (ADR 7).
+// EncodePlacement serializes a request and its rules for Query.placement (ADR 7).
 func EncodePlacement(r *schedule.Request, rules *schedule.Rules) []byte {
-	// Marshalling fails only on invalid UTF-8, which has come in through
-	// proto or JSON and so is valid.
+	// Marshalling fails only on invalid UTF-8. These texts came in through proto or JSON, so they are
+	// valid.
 	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(placementOf(r, rules))
 	return text
 }

@@ -7,7 +7,7 @@ import (
 	"cellgate/schedule"
 )
 
-// EncodeProposal encodes the answer of a table, without its version and claims.
+// EncodeProposal encodes a table's answer, without its version and claims.
 func EncodeProposal(p *schedule.Proposal) *cellv1.Proposal {
 	out := &cellv1.Proposal{
 		Hosts:      int32(p.Hosts),
@@ -120,7 +120,7 @@ func novaExceptionFrom(r *cellv1.NovaException) *schedule.NovaException {
 	}
 }
 
-// EncodeRejects encodes why hosts did not pass.
+// EncodeRejects encodes the reasons why hosts did not pass.
 func EncodeRejects(rejects []schedule.Reject) []*cellv1.Reject {
 	out := make([]*cellv1.Reject, len(rejects))
 	for i, r := range rejects {
@@ -132,7 +132,7 @@ func EncodeRejects(rejects []schedule.Reject) []*cellv1.Reject {
 	return out
 }
 
-// DecodeRejects is the other way round; nil for none.
+// DecodeRejects reverses EncodeRejects; nil for none.
 func DecodeRejects(in []*cellv1.Reject) []schedule.Reject {
 	if len(in) == 0 {
 		return nil

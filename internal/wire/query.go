@@ -9,7 +9,7 @@ import (
 	"cellgate/schedule"
 )
 
-// EncodeQuery encodes a query whose placement is serialized already.
+// EncodeQuery encodes a query whose placement is already serialized.
 func EncodeQuery(q *schedule.Query, placement []byte) *cellv1.Query {
 	out := &cellv1.Query{Placement: placement, Seed: q.Seed, Limit: int32(q.Limit), Known: statsOf(q.Known), NearMisses: int32(q.NearMisses), Forecast: int32(q.Forecast), Openings: int32(q.Openings), Together: int32(q.Together)}
 	for _, t := range q.TentativePlacements {
@@ -18,7 +18,7 @@ func EncodeQuery(q *schedule.Query, placement []byte) *cellv1.Query {
 	return out
 }
 
-// Query decodes a query but for its placement, whose request and rules are given.
+// Query decodes a query, except for its placement: the caller passes that as request and rules.
 func (r *Fields) Query(in *cellv1.Query, request *schedule.Request, rules *schedule.Rules) *schedule.Query {
 	q := &schedule.Query{Request: request, Rules: rules, Seed: in.GetSeed(), Limit: int(in.GetLimit()), Known: r.stats(in.GetKnown()), NearMisses: int(in.GetNearMisses()), Forecast: int(in.GetForecast()), Openings: int(in.GetOpenings()), Together: int(in.GetTogether())}
 	if q.Limit < 1 {
@@ -42,7 +42,7 @@ func statsOf(k *schedule.GlobalStats) *cellv1.GlobalStats {
 	return out
 }
 
-// stats decodes what a query says of all cells; nil for nothing.
+// stats decodes the query's statistics over all cells; nil for none.
 func (r *Fields) stats(in *cellv1.GlobalStats) *schedule.GlobalStats {
 	if in == nil {
 		return nil

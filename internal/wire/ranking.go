@@ -11,7 +11,7 @@ import (
 	"cellgate/schedule"
 )
 
-// DecodeRanking gives the hosts of a Ranking, whose serialization is given; none for no bytes.
+// DecodeRanking decodes a serialized Ranking into its hosts; none for no bytes.
 func DecodeRanking(ranking []byte) ([]*cellgatev1.RankedHost, error) {
 	r := &cellv1.Ranking{}
 	if err := proto.Unmarshal(ranking, r); err != nil {

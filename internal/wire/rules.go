@@ -40,7 +40,7 @@ func (r *Fields) Rules(in *cellv1.Rules) *schedule.Rules {
 	return out
 }
 
-// optionsOf encodes options; nil are Nova's defaults.
+// optionsOf encodes options; nil stands for Nova's defaults.
 func optionsOf(o *schedule.Options) *cellv1.Options {
 	if o == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"cellgate/schedule"
 )
 
-// Query encodes a query with its placement, for a table version ("": the newest) and about
+// Query encodes a query and its placement, for a table version ("" means the newest) and about
 // consumers.
 func Query(q *schedule.Query, version string, consumers []string) *cellv1.Query {
 	out := wire.EncodeQuery(q, wire.EncodePlacement(q.Request, q.Rules))
@@ -16,7 +16,7 @@ func Query(q *schedule.Query, version string, consumers []string) *cellv1.Query 
 	return out
 }
 
-// Proposal decodes an answer. A failure in it is an error.
+// Proposal decodes an answer. If the answer is a failure, it returns an error.
 func Proposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
 	if f := p.GetFailure(); f != nil {
 		return nil, fmt.Errorf("%s: %s", f.GetReason(), f.GetMessage())
