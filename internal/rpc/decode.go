@@ -37,7 +37,6 @@ type bounded struct {
 // request is a message that is about to be received. It is decoded after gRPC has returned: gRPC would
 // itself answer an error of its codec, as INTERNAL, and its frames would take half of decodeAside's
 // stack.
-// decodeAside needs.
 type request struct {
 	received
 	ctx  context.Context

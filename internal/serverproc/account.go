@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// Account is whom a server runs as when the tests run as root: a name of
-// /etc/passwd. Otherwise it is not looked at.
+// Account is the user that runs a server if the tests run as root: a name in /etc/passwd. Otherwise it
+// is ignored.
 type Account string
 
-// Attributes make a process that is a group of its own, is the account's, and gets
-// the signal when the tests are gone.
+// Attributes make a process run in its own group, as the account, and get the signal last when the
+// tests' process ends.
 func (a Account) Attributes(last syscall.Signal) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: last}
 	if uid, gid, err := a.ids(); err == nil && os.Getuid() == 0 {
@@ -23,7 +23,7 @@ func (a Account) Attributes(last syscall.Signal) *syscall.SysProcAttr {
 	return attr
 }
 
-// Give makes a folder and all in it the account's.
+// Give makes the account the owner of a folder and its content.
 func (a Account) Give(dir string) error {
 	if os.Getuid() != 0 {
 		return nil

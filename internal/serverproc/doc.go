@@ -1,3 +1,3 @@
-// Package serverproc runs the servers that tests start: as somebody who is not
-// root, ending with the tests, and frozen when a test says so.
+// Package serverproc runs the servers that tests start: not as root, ending with the tests, and frozen
+// if a test asks for that.
 package serverproc

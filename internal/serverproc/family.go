@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Family lists the server's processes, the main one first: those that it started, and
-// those that they did. Where there is no /proc, it is the main one.
+// Family lists the server's processes: the main one first, then all of its descendants. Without /proc
+// it lists only the main one.
 func (p *Process) Family() ([]int, error) {
 	pids := []int{p.cmd.Process.Pid}
 	found, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -37,7 +37,7 @@ func alive(pid int) bool {
 	return parent != 0 && state != "Z"
 }
 
-// parentOf gives a process's parent and state; 0 for a process that is gone.
+// parentOf returns a process's parent and state; 0 if the process has ended.
 func parentOf(pid int) (parent int, state string) {
 	f := stat(pid)
 	if len(f) < 2 {
@@ -50,14 +50,14 @@ func parentOf(pid int) (parent int, state string) {
 	return parent, f[0]
 }
 
-// stat gives the fields of a process's stat after its name, from its state on; none for
-// a process that is gone.
+// stat returns the fields of a process's stat after its name, from its state on; none if the process
+// has ended.
 func stat(pid int) []string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return nil
 	}
-	// The name stands in brackets and may have blanks.
+	// The name is in brackets and may have blanks.
 	_, rest, _ := strings.Cut(string(b), ") ")
 	return strings.Fields(rest)
 }

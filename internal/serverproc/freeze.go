@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Freeze stops a process (SIGSTOP) and returns when every thread of it stands still.
-// The signal alone is only asked for: a thread may still answer what came before.
-// A process that is gone is none to freeze. SIGCONT undoes it.
+// Freeze stops a process (SIGSTOP) and returns when all of its threads have stopped: after the signal
+// alone, a thread may still answer earlier messages. A process that has ended is ignored. SIGCONT
+// undoes Freeze.
 func Freeze(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		if errors.Is(err, syscall.ESRCH) {
@@ -31,8 +31,7 @@ func Freeze(pid int) error {
 	}
 }
 
-// moving counts the threads of a process that are not stopped; none where there is no
-// /proc to tell.
+// moving counts the threads of a process that are not stopped; 0 without /proc.
 func moving(pid int) (n int, err error) {
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", pid))
 	if err != nil {
@@ -43,7 +42,7 @@ func moving(pid int) (n int, err error) {
 		if err != nil {
 			continue // the thread ended
 		}
-		// The name stands in brackets and may have blanks; the state comes after it.
+		// The name is in brackets and may have blanks; the state follows.
 		_, rest, _ := strings.Cut(string(b), ") ")
 		if state, _, _ := strings.Cut(rest, " "); !strings.Contains("TtZX", state) {
 			n++

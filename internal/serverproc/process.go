@@ -19,17 +19,17 @@ import (
 // limit bounds how long a server may take to start or to stop.
 const limit = testwait.Limit
 
-// Process is a server that listens on a port of 127.0.0.1, with a folder of its own. Its
-// methods are for one goroutine at a time.
+// Process is a server that listens on a port of 127.0.0.1 and has its own folder. Only one goroutine at
+// a time may call its methods.
 type Process struct {
-	// Name is what errors call it.
+	// Name is the server's name in errors.
 	Name    string
 	Account Account
-	// End asks it to end. Last is sent to it when the tests are gone.
+	// End is the signal that makes it end. Last is sent to it when the tests' process ends.
 	End, Last syscall.Signal
-	// Command makes what runs it, for Dir and Port.
+	// Command builds the server's command for Dir and Port.
 	Command func() *exec.Cmd
-	// Ping fails until the server answers.
+	// Ping returns an error until the server answers.
 	Ping func(ctx context.Context) error
 
 	// Dir and Port are chosen by Start.
@@ -38,7 +38,7 @@ type Process struct {
 	cmd  *exec.Cmd
 }
 
-// Start makes the folder, has prepare fill it, and starts the server at a free port.
+// Start creates the folder, calls prepare to fill it, and starts the server on a free port.
 func (p *Process) Start(prepare func() error) (err error) {
 	if p.Dir, err = os.MkdirTemp("", "cellgate-server-"); err != nil {
 		return err
@@ -53,11 +53,11 @@ func (p *Process) Start(prepare func() error) (err error) {
 			}
 		}
 	}
-	_ = os.RemoveAll(p.Dir) // the error that counts is the other one
+	_ = os.RemoveAll(p.Dir) // the other error counts
 	return fmt.Errorf("%s: %w", p.Name, err)
 }
 
-// FreePort gives a port that nobody listened on a moment ago.
+// FreePort returns a port on which nobody listened a moment ago.
 func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,7 +66,7 @@ func FreePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// Addr is where it listens: 127.0.0.1 and a port.
+// Addr is the address on which the server listens: 127.0.0.1 and a port.
 func (p *Process) Addr() string { return "127.0.0.1:" + strconv.Itoa(p.Port) }
 
 // Log is the path of the server's log.
@@ -75,40 +75,40 @@ func (p *Process) Log() string { return filepath.Join(p.Dir, "log") }
 // Runs reports whether the server was started, and neither stopped nor killed since.
 func (p *Process) Runs() bool { return p.cmd != nil }
 
-// Run starts a server that was stopped or killed, at the same address, with what it had.
+// Run starts a stopped or killed server again, at the same address and with its data.
 func (p *Process) Run(t testing.TB) {
 	t.Helper()
 	p.must(t, "starting", p.run())
 }
 
-// Shutdown asks the server to end, and returns when it is gone.
+// Shutdown makes the server end, and returns when it has ended.
 func (p *Process) Shutdown(t testing.TB) {
 	t.Helper()
 	p.must(t, "stopping", p.stop())
 }
 
-// Kill ends every process of the server with SIGKILL, as a machine that dies does but
-// for what the kernel still writes.
+// Kill ends every process of the server with SIGKILL. This is like the death of a machine, except that
+// the kernel still writes its buffers.
 func (p *Process) Kill(t testing.TB) {
 	t.Helper()
 	p.must(t, "killing", p.kill())
 }
 
-// Freeze stops every process of the server (SIGSTOP), the main one first, which then
-// makes no others: when it returns nothing answers any more, and its connections stay
-// open. Thaw undoes it, as Kill does.
+// Freeze stops every process of the server (SIGSTOP), the main one first, which then starts no others.
+// When Freeze returns, nothing answers any more, and connections stay open. Thaw undoes it, and Kill
+// works in spite of it.
 func (p *Process) Freeze(t testing.TB) {
 	t.Helper()
 	p.must(t, "freezing", p.each(Freeze))
 }
 
-// Thaw lets a frozen server go on.
+// Thaw continues a frozen server.
 func (p *Process) Thaw(t testing.TB) {
 	t.Helper()
 	p.must(t, "thawing", p.each(thaw))
 }
 
-// Remove stops the server and deletes what it left.
+// Remove stops the server and deletes its files.
 func (p *Process) Remove() error {
 	if p.cmd == nil {
 		return os.RemoveAll(p.Dir)
@@ -199,7 +199,7 @@ func (p *Process) kill() error {
 	if err := p.wait(); err != nil {
 		return err
 	}
-	// The others are not our children: they are gone when nobody has their number.
+	// The other processes are not children of this one: they have ended when their ids are gone.
 	for _, pid := range pids[1:] {
 		for end := time.Now().Add(limit); alive(pid); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
@@ -210,7 +210,7 @@ func (p *Process) kill() error {
 	return nil
 }
 
-// wait reaps the main process, and kills it when it does not end.
+// wait reaps the main process, and kills it if it does not end within limit.
 func (p *Process) wait() error {
 	hard := time.AfterFunc(limit, func() { _ = p.cmd.Process.Kill() })
 	_, err := p.cmd.Process.Wait()
@@ -223,7 +223,7 @@ func (p *Process) wait() error {
 
 func thaw(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) }
 
-// each does something to every process of the server, the main one first.
+// each calls do for every process of the server, the main one first.
 func (p *Process) each(do func(pid int) error) error {
 	if err := do(p.cmd.Process.Pid); err != nil {
 		return err

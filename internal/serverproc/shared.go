@@ -9,14 +9,14 @@ import (
 
 type removable interface{ Remove() error }
 
-// Shared is the server that the tests of a package share.
+// Shared is a server that the tests of a package share.
 type Shared[S removable] struct {
 	mu     sync.Mutex
 	server S
 	there  bool
 }
 
-// Get gives the server, and starts it at the first call.
+// Get returns the server, and starts it at the first call.
 func (s *Shared[S]) Get(t testing.TB, start func() (S, error)) S {
 	t.Helper()
 	s.mu.Lock()
@@ -31,7 +31,7 @@ func (s *Shared[S]) Get(t testing.TB, start func() (S, error)) S {
 	return s.server
 }
 
-// Stop removes the server and gives the code that the process is to end with.
+// Stop removes the server and returns the code with which the process must end.
 func (s *Shared[S]) Stop(code int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

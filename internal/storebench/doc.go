@@ -1,6 +1,6 @@
-// Package storebench measures claims on a store: callers that each have one claim under way,
-// at schedulers that each have a lane and a view of their own, as the replicas of a cell have.
-// Jay Pipes measured the same in 2016, of Nova's schedulers.
+// Package storebench measures claims on a store. Callers have one claim under way each. They call
+// schedulers, which have their own lane and view, like the replicas of a cell. Jay Pipes measured the
+// same in 2016 for Nova's schedulers.
 //
-// It knows the contract of a store only. Who calls it opens the stores.
+// It knows only the contract of a store; its caller opens the stores.
 package storebench

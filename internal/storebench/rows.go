@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// Fits is how many claims an empty host takes.
+	// Fits is how many claims fit on an empty host.
 	Fits = 50
-	// vcpus, memoryMB and diskGB are what a claim takes.
+	// vcpus, memoryMB and diskGB are the resources of a claim.
 	vcpus, memoryMB, diskGB = 2, 4096, 20
 )
 
 func hostUUID(n int) string { return fmt.Sprintf("68000000-0000-4000-8000-%012x", n) }
 
-// newHost registers a host on which only VCPUs run out.
+// newHost registers a host on which only VCPUs can run out.
 func newHost(n int) shard.Op {
 	id, name := hostUUID(n), fmt.Sprintf("host-%04d", n)
 	h := shard.Host{
@@ -34,7 +34,7 @@ func newHost(n int) shard.Op {
 	return shard.Op{PutHost: &shard.PutHost{Host: h}}
 }
 
-// newClaim makes claim n, of consumer n, with the VCPUs of so many claims.
+// newClaim makes claim n, of consumer n, with times as many VCPUs as a claim.
 func newClaim(n, host int, times int64) shard.Op {
 	id := hostUUID(host)
 	return shard.Op{Claim: &shard.NewClaim{
@@ -50,8 +50,8 @@ func newClaim(n, host int, times int64) shard.Op {
 	}}
 }
 
-// check says what is wrong with the rows of a store where so many claims were made: claims
-// lost or made twice, usage that is not the sum of its claims, use beyond capacity.
+// check lists what is wrong with the rows of a store after made claims: lost or duplicate claims, usage
+// that is not the sum of its claims, and use beyond capacity.
 func check(ctx context.Context, from shard.Synchronizer, made int) (wrong []string, err error) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	type key struct{ host, provider, class string }

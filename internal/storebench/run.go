@@ -14,17 +14,17 @@ import (
 	"cellgate/shard"
 )
 
-// Stores are the shard of a run as its schedulers have it.
+// Stores are the stores of a run's schedulers, all of one shard.
 type Stores struct {
-	// Of has a store for each scheduler; embedded, the same one for all.
+	// Of has a store for each scheduler; an embedded store is the same for all.
 	Of []shard.Store
-	// OpenSwap opens a lane that compares and swaps; nil where no setting has it.
+	// OpenSwap opens a lane that compares and swaps; nil if no setting needs it.
 	OpenSwap func(ctx context.Context, s shard.Store, name string) (shard.Lane, error)
-	// Conflicts is how many transactions ran again.
+	// Conflicts returns how many transactions had to run again.
 	Conflicts func() int64
 }
 
-// runner is one run: callers that each have one claim under way, at schedulers.
+// runner is the state of one run.
 type runner struct {
 	Setting
 	schedulers []*scheduler
@@ -32,7 +32,7 @@ type runner struct {
 	computes chan shard.Lane
 	setup    shard.Lane
 	workers  sync.WaitGroup
-	// filled counts the claims that fill hosts beforehand; registered the hosts.
+	// filled counts the claims that fill hosts beforehand; registered counts the hosts.
 	filled, registered int
 
 	number                       atomic.Int64
@@ -42,11 +42,11 @@ type runner struct {
 	wrong                        int
 }
 
-// round is hosts that are empty at first. A run has another one when all are full.
+// round is a set of hosts that are empty at first. When all are full, a run begins another round.
 type round struct {
 	first, hosts int
 	index        map[string]int
-	// owner is the scheduler that claims on a host go to (Rendezvous).
+	// owner is the scheduler that gets the claims on a host (Rendezvous).
 	owner   []int
 	taken   []atomic.Int32
 	refused []atomic.Bool
@@ -60,8 +60,8 @@ type computeHost struct {
 	used int
 }
 
-// Run makes claims for so long, beside what the registration of hosts takes, on a shard that
-// is empty, and checks what that left. It ends with ctx.
+// Run makes claims on an empty shard for the time limit, without counting the registration of hosts,
+// and checks the resulting rows. It ends early with ctx.
 func Run(ctx context.Context, s Setting, on Stores, limit time.Duration) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -131,7 +131,7 @@ func (run *runner) open(ctx context.Context, on Stores) (err error) {
 	return nil
 }
 
-// apply applies what must not be refused.
+// apply applies operations that must not be refused.
 func (run *runner) apply(ctx context.Context, all []shard.Op) error {
 	for ops := range slices.Chunk(all, 500) {
 		applied, err := run.setup.Apply(ctx, ops)
@@ -147,7 +147,7 @@ func (run *runner) apply(ctx context.Context, all []shard.Op) error {
 	return nil
 }
 
-// round registers new hosts, and shows them to the schedulers.
+// round registers new hosts, and makes them known to the schedulers.
 func (run *runner) round(ctx context.Context) (*round, error) {
 	r := &round{
 		first: run.registered, hosts: run.Hosts, index: map[string]int{}, owner: make([]int, run.Hosts),
@@ -177,7 +177,7 @@ func (run *runner) round(ctx context.Context) (*round, error) {
 	return r, nil
 }
 
-// measure runs until the time is over, in as many rounds as that needs. fail ends ctx.
+// measure runs as many rounds as it needs to fill the time. fail ends ctx.
 func (run *runner) measure(ctx context.Context, fail context.CancelCauseFunc, limit time.Duration) error {
 	lists := make([][]time.Duration, run.Callers)
 	for run.took < limit {
@@ -198,7 +198,7 @@ func (run *runner) measure(ctx context.Context, fail context.CancelCauseFunc, li
 		end := began.Add(limit - run.took)
 		for c := range run.Callers {
 			callers.Go(func() {
-				// Each caller asks once, however late it starts.
+				// Each caller makes at least one claim, however late it starts.
 				for more := true; more && !r.over.Load() && ctx.Err() == nil; more = time.Now().Before(end) {
 					at := time.Now()
 					done, err := run.one(ctx, r, c)
@@ -229,7 +229,7 @@ func (run *runner) measure(ctx context.Context, fail context.CancelCauseFunc, li
 	return nil
 }
 
-// one places one claim; false when there is no room anywhere.
+// one places one claim; it returns false if there is no room anywhere.
 func (run *runner) one(ctx context.Context, r *round, caller int) (bool, error) {
 	sched := run.schedulers[caller%len(run.schedulers)]
 	n := int(run.number.Add(1))
@@ -268,7 +268,7 @@ func (run *runner) one(ctx context.Context, r *round, caller int) (bool, error) 
 		run.refusals.Add(1)
 		r.refused[host].Store(true)
 		if run.computes != nil {
-			// The scheduler reads of it in the shard; the request goes elsewhere.
+			// The scheduler reads of this in the shard; the request tries another host.
 			tried = append(tried, host)
 			continue
 		}
@@ -276,8 +276,8 @@ func (run *runner) one(ctx context.Context, r *round, caller int) (bool, error) 
 	}
 }
 
-// byComputeHost is the claim as a compute host makes it: one at a time, checked
-// against what it knows, written by a transaction of its own.
+// byComputeHost makes a claim as a compute host does: one at a time, checked against the host's own
+// knowledge, and written by a separate transaction.
 func (run *runner) byComputeHost(ctx context.Context, h *computeHost, op shard.Op) answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -297,7 +297,7 @@ func (run *runner) byComputeHost(ctx context.Context, h *computeHost, op shard.O
 	return answer{Outcome: applied.Outcomes[0]}
 }
 
-// cpuTime is the processor time that this process has taken.
+// cpuTime is the processor time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -13,8 +13,8 @@ import (
 	"cellgate/shard"
 )
 
-// scheduler is a replica of a cell: a lane, and what it knows of the hosts. It
-// knows its own claims at once, others' from the journal.
+// scheduler is like a replica of a cell: a lane, and a view of the hosts. It knows its own claims at
+// once, and those of others from the journal.
 type scheduler struct {
 	number, of       int
 	store            shard.Store
@@ -22,17 +22,17 @@ type scheduler struct {
 	order, partition string
 	queue            chan asked
 	batch            int
-	// cursor is where its reading of the journal stands; one goroutine at a time.
+	// cursor is its position in the journal; one goroutine uses it at a time.
 	cursor shard.Cursor
 
 	mu    sync.Mutex
 	round *round
 	free  []int
-	// mine are the hosts that it picks from, in order; those before from are full.
+	// mine are the hosts among which it picks, in order; those before from are full.
 	mine []int
 	from int
 	all  bool
-	// width is among how many hosts PackAmong picks: wider with each refusal.
+	// width is the number of hosts among which PackAmong picks. It grows with each refusal.
 	width float64
 }
 
@@ -50,8 +50,8 @@ func (s *scheduler) begin(r *round) {
 	}
 }
 
-// choose gives a host that has room as far as is known, but for those tried. Where
-// none of its part has, the scheduler goes on with all.
+// choose returns a host that has room as far as the scheduler knows, except tried ones. If none of its
+// part has room, the scheduler continues with all hosts.
 func (s *scheduler) choose(tried []int) (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *scheduler) among(tried []int) (int, bool) {
 	return best, found
 }
 
-// isFull notes a refusal, made a claim. The steps are those of gateway/selection/contention.go.
+// isFull records a refusal, made a success. The steps are those of gateway/selection/contention.go.
 func (s *scheduler) isFull(host int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +121,8 @@ func (s *scheduler) made() {
 	s.width = max(1, 0.95*s.width)
 }
 
-// learn takes over what a journal entry says of hosts. Nothing is given back in a
-// run: the lower number is the newer one.
+// learn applies a journal entry's usage of hosts. A run releases nothing, so the lower free amount is
+// the newer one.
 func (s *scheduler) learn(changes []shard.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *scheduler) learn(changes []shard.Change) {
 	}
 }
 
-// work applies what is queued. A transaction that has no entry changed nothing.
+// work applies the queued operations. A transaction without an entry changed nothing.
 func (s *scheduler) work(ctx context.Context, batches *atomic.Int64) {
 	serve(ctx, s.lane, s.queue, s.batch, func(a shard.Applied) {
 		batches.Add(1)
@@ -174,7 +174,7 @@ func (s *scheduler) read(ctx context.Context) error {
 	}
 }
 
-// ownerOf is the scheduler that a host belongs to, by rendezvous.
+// ownerOf returns the scheduler that owns a host, by rendezvous hashing.
 func ownerOf(host string, schedulers int) int {
 	best, most := 0, uint64(0)
 	for i := range schedulers {

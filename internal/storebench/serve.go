@@ -19,10 +19,10 @@ type answer struct {
 	err error
 }
 
-// serve applies what is queued until the queue is closed: as a cell does, what comes while a
-// transaction is under way goes as the next one, and that waits a little for those who were
-// just answered (shard.BatchWindow). A transaction has at most batch operations. applied is
-// called with each before its callers get it.
+// serve applies queued operations until the queue is closed. It works like a cell: operations that
+// arrive during a transaction form the next one, which waits briefly for callers that were just
+// answered (shard.BatchWindow). A transaction has at most batch operations. serve calls applied with
+// each transaction before it answers the callers.
 func serve(ctx context.Context, l shard.Lane, queue <-chan asked, batch int, applied func(shard.Applied)) {
 	var window shard.BatchWindow
 	timer := time.NewTimer(time.Hour)
@@ -55,8 +55,8 @@ func serve(ctx context.Context, l shard.Lane, queue <-chan asked, batch int, app
 	}
 }
 
-// fill receives from the queue until there are n, or until over ends the wait; with no over, until
-// nothing is there. It is the only receiver.
+// fill receives from the queue until there are n calls, or until over ends the wait. If over is nil, it
+// stops when the queue is empty. It is the only receiver.
 func fill(calls []asked, queue <-chan asked, n int, over <-chan time.Time) []asked {
 	for len(calls) < n && (over != nil || len(queue) > 0) {
 		select {

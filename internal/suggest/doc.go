@@ -1,2 +1,2 @@
-// Package suggest finds what was meant by a name that is not there.
+// Package suggest finds the known name that was probably meant by an unknown one.
 package suggest

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Nearest gives the known name most like name, the first of several, or "" when none is alike: with more than
-// len(name)/per changes it is another name.
+// Nearest returns the known name most like name, the first of several. It returns "" if none is
+// similar: with more than len(name)/per changes, a name counts as different.
 func Nearest(name string, known []string, per int) string {
 	if all := nearest(name, known, per); len(all) > 0 {
 		return all[0]
@@ -15,7 +15,7 @@ func Nearest(name string, known []string, per int) string {
 	return ""
 }
 
-// nearest gives all known names that are as much alike as the most alike one, each once.
+// nearest returns all known names that are as similar as the most similar one, each once.
 func nearest(name string, known []string, per int) (all []string) {
 	at := len(name) / per
 	for _, k := range known {
@@ -51,10 +51,10 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// shownMeant is how many names that are equally alike are named; with more none is.
+// shownMeant is how many equally similar names are shown; if there are more, none is.
 const shownMeant = 3
 
-// MeantOf is Meant for all known names that are most like a name, as Nearest compares them.
+// MeantOf is Meant for all known names that are most like a name (nearest).
 func MeantOf(name string, known []string, per int) string {
 	all := nearest(name, known, per)
 	if len(all) == 0 || len(all) > shownMeant {
@@ -71,7 +71,7 @@ func MeantOf(name string, known []string, per int) string {
 	return "; did you mean " + text + "?"
 }
 
-// Meant asks whether a name was meant, as the end of a sentence; "" for no name.
+// Meant is the end of a sentence that asks whether a name was meant; "" for no name.
 func Meant(name string) string {
 	if name == "" {
 		return ""

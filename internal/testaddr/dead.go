@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Dead is an address that refuses connections until the test ends. Its port is bound, so that
-// no other process comes to listen on it, as one could on the port of a closed listener.
+// Dead is an address that refuses connections until the test ends. Its port stays bound, so that no
+// other process can listen on it, as one could on the port of a closed listener.
 func Dead(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

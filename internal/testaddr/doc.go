@@ -1,2 +1,2 @@
-// Package testaddr gives tests addresses of which nobody else can take the port.
+// Package testaddr gives tests addresses whose port no other process can take.
 package testaddr

@@ -1,3 +1,2 @@
-// Package testlong keeps the tests that take long to `make test-long`. It runs all that
-// `make test` runs, and these.
+// Package testlong reserves long tests for `make test-long`, which also runs all tests of `make test`.
 package testlong

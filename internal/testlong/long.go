@@ -8,7 +8,7 @@ import (
 // On reports whether `make test-long` runs the tests.
 func On() bool { return os.Getenv("CELLGATE_LONG") != "" }
 
-// Only skips a test unless `make test-long` runs it. What `make test` has instead says short.
+// Only skips a test unless `make test-long` runs it. short describes what `make test` runs instead.
 func Only(t testing.TB, short string) {
 	t.Helper()
 	if !On() {
@@ -16,7 +16,8 @@ func Only(t testing.TB, short string) {
 	}
 }
 
-// Or gives how often something is tried: by `make test`, and by `make test-long`.
+// Or returns short under `make test`, and long under `make test-long`. It is for numbers of
+// repetitions.
 func Or(short, long int) int {
 	if On() {
 		return long

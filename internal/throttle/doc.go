@@ -1,2 +1,2 @@
-// Package throttle writes log lines of things that come many times, once an interval.
+// Package throttle writes log lines about frequent events at most once in an interval.
 package throttle

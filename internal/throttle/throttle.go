@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Log writes at most one line of a key in an interval. Safe for concurrent use.
+// Log writes at most one line for each key in an interval. Safe for concurrent use.
 type Log struct {
 	log   *slog.Logger
 	now   func() time.Time
@@ -17,19 +17,19 @@ type Log struct {
 	keys map[string]*written
 }
 
-// written is when a line of a key was written last, and how many things came since.
+// written is when the last line of a key was written, and how many events came since.
 type written struct {
 	at    time.Time
 	since int
 }
 
-// New makes a Log. Its keys are never forgotten: they are of a closed set.
+// New makes a Log. It never forgets keys, which must be from a closed set.
 func New(log *slog.Logger, now func() time.Time, every time.Duration) *Log {
 	return &Log{log: log, now: now, every: every, keys: map[string]*written{}}
 }
 
-// Warn writes a line about n things. Less than the interval after a line of the same key it only counts them: the
-// attribute count of the next line has them too.
+// Warn writes a line about n events. If the last line with the same key is more recent than the
+// interval, it only counts the events; the attribute count of the next line includes them.
 func (l *Log) Warn(ctx context.Context, key string, n int, message string, attrs ...any) {
 	now := l.now()
 	l.mu.Lock()
