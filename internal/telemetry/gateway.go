@@ -162,7 +162,7 @@ func (g *Gateway) Committed(ops int) { g.series().observe(gatewayCommitOps, floa
 // CommitWaited times a caller's wait for its operations to be sent.
 func (g *Gateway) CommitWaited(d time.Duration) { g.series().observe(gatewayCommitWait, d.Seconds()) }
 
-// Decided counts a decision that was queued to be stored, or dropped.
+// Decided counts a decision that was stored, or dropped.
 func (g *Gateway) Decided(written bool) {
 	g.series().add(gatewayDecisions, 1, either(written, "written", "dropped"))
 }
