@@ -52,7 +52,7 @@ CELLGATE_AGENT_<KEY> and a flag; flags win. SIGHUP reads the configuration again
 		case c.Agent.Hosts > 0:
 			return runAgents(cmd, t, c, (*assembly).addSimulation)
 		}
-		// From here on, so that none ends the process.
+		// From here on a SIGHUP does not end the process.
 		hangups := make(chan os.Signal, 1)
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
@@ -63,8 +63,8 @@ CELLGATE_AGENT_<KEY> and a flag; flags win. SIGHUP reads the configuration again
 	return cmd
 }
 
-// statesCheck is the check of an agent's readiness that fails while a replica refuses a
-// host's state.
+// statesCheck names the check of an agent's readiness that fails while a replica refuses a host's
+// state.
 const statesCheck = "states"
 
 // runAgents runs the agents that add adds.

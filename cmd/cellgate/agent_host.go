@@ -17,8 +17,7 @@ import (
 	"cellgate/internal/lifecycle"
 )
 
-// addHost adds the agent of this machine. Whenever a signal comes, the configuration is
-// read again.
+// addHost adds the agent of this machine. It reads the configuration again at each signal.
 func (a *assembly) addHost(all config.Config, dial dialFunc, again func() (config.Config, error), hangups <-chan os.Signal) (*agent.Fleet, error) {
 	var s startup
 	c := all.Agent
@@ -31,7 +30,7 @@ func (a *assembly) addHost(all config.Config, dial dialFunc, again func() (confi
 	s.add(err)
 	read := hostprobe.ThisMachine()
 	if id == nil || err != nil {
-		// Problems of the machine are reported together with these.
+		// Read finds the machine's problems too, so that one error has all of them.
 		_, err = hostprobe.Read(anyUUID, cfg, read.Read)
 		s.add(err)
 		return nil, s.err()
@@ -69,11 +68,11 @@ func (a *assembly) addHost(all config.Config, dial dialFunc, again func() (confi
 	return f, nil
 }
 
-// anyUUID stands for a host's own where it makes no difference.
+// anyUUID stands for a host's uuid where no answer depends on it.
 const anyUUID = "00000000-0000-4000-8000-000000000000"
 
-// reloaded reads the configuration again. Keys that need a restart keep their values; a
-// change of one is logged.
+// reloaded reads the configuration again. Keys that need a restart keep their values, and it logs that
+// one changed.
 func (a *assembly) reloaded(began config.Config, service string, again func() (config.Config, error)) (hostprobe.Config, error) {
 	c, err := again()
 	if err != nil {
@@ -88,7 +87,7 @@ func (a *assembly) reloaded(began config.Config, service string, again func() (c
 	return hostConfig(next)
 }
 
-// serviceHost is the name of the host's service.
+// serviceHost gives the name of the host's service.
 func serviceHost(h config.Host) string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -103,7 +102,7 @@ func identityOf(h config.Host) hostprobe.IdentityConfig {
 	}
 }
 
-// hostConfig is what a probe reads, with what only this machine knows.
+// hostConfig gives what a probe reads, completed with what only this machine knows.
 func hostConfig(c config.Agent) (hostprobe.Config, error) {
 	cfg := hostprobe.Config{Settings: hostprobe.Settings{Host: c.Host, Cell: c.Cell}, Every: c.Host.PollEvery}
 	s := &cfg.Settings
@@ -123,7 +122,7 @@ func hostConfig(c config.Agent) (hostprobe.Config, error) {
 	return cfg, nil
 }
 
-// hostProblems reports what is wrong with a host's settings by themselves.
+// hostProblems reports what a host's settings have wrong by themselves.
 func hostProblems(c config.Config) []fault.Field {
 	if c.Agent.Hosts > 0 {
 		return nil
@@ -136,14 +135,14 @@ func hostProblems(c config.Config) []fault.Field {
 	return bad
 }
 
-// ownAddress is the address of this machine from which its cell is reached; with a cell
-// on this machine, or none, the one from which the world is. Nothing is sent for it.
+// ownAddress gives the address of this machine from which it reaches its cell. With a cell on this
+// machine, or none, it gives the one from which it reaches the world. It sends nothing for this.
 func ownAddress(replicas []string) string {
-	const elsewhere = "192.0.2.1:9" // of documentation: nobody has it
+	const elsewhere = "192.0.2.1:9" // a documentation address: nobody has it
 	for _, to := range append(append([]string{}, replicas...), elsewhere) {
 		conn, err := (&net.Dialer{Timeout: time.Second}).Dial("udp", to)
 		if err != nil {
-			continue // not known, or no way there
+			continue // the name is not known, or there is no route
 		}
 		own, ok := conn.LocalAddr().(*net.UDPAddr)
 		if conn.Close() == nil && ok && !own.IP.IsLoopback() && !own.IP.IsUnspecified() {

@@ -11,7 +11,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// printHost prints what would be reported of this machine. It changes nothing.
+// printHost prints what an agent would report of this machine. It changes nothing.
 func printHost(cmd *cobra.Command, c config.Agent, asJSON bool) error {
 	report, id, err := readHost(c)
 	if err != nil {
@@ -28,7 +28,7 @@ func printHost(cmd *cobra.Command, c config.Agent, asJSON bool) error {
 	return show(cmd.OutOrStdout(), func(p *page) { showReport(p, report, id.New) })
 }
 
-// readHost reads this machine once, and gives all that keeps an agent from it.
+// readHost reads this machine once, and gives every error that keeps an agent from doing so.
 func readHost(c config.Agent) (*hostprobe.Report, *hostprobe.Identity, error) {
 	var s startup
 	id, err := hostprobe.LookUpIdentity(identityOf(c.Host))
@@ -91,7 +91,7 @@ func showReport(p *page, r *hostprobe.Report, isNew bool) {
 	d.printBelow()
 }
 
-// versionOf writes Nova's number of a version: 8002002 is 8.2.2.
+// versionOf writes a version from Nova's number of it: 8002002 is 8.2.2.
 func versionOf(n int32) string {
 	if n == 0 {
 		return ""

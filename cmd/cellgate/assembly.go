@@ -18,12 +18,12 @@ import (
 // shutdownWithin bounds how long a process takes to stop once it has drained.
 const shutdownWithin = 25 * time.Second
 
-// assembly collects the parts of a process, in the order in which they start,
-// and what is open before they run.
+// assembly collects the parts of a process, in the order in which they start, and what it opens before
+// they run.
 type assembly struct {
 	log       *slog.Logger
 	telemetry *telemetry.Process
-	// drain is how long the process goes on after it was asked to stop.
+	// drain is how long the process goes on after somebody asked it to stop.
 	drain time.Duration
 	// memTable is pebbleshard.Options.MemTable of the process's cells.
 	memTable uint64
@@ -34,7 +34,7 @@ type assembly struct {
 // add adds parts.
 func (a *assembly) add(p ...lifecycle.Part) { a.parts = append(a.parts, p...) }
 
-// listen opens a listener; flag is what sets its address.
+// listen opens a listener; flag names the setting of its address.
 func (a *assembly) listen(addr, flag string) (net.Listener, error) {
 	l, err := lifecycle.Listen(addr, flag)
 	if err != nil {
@@ -44,7 +44,7 @@ func (a *assembly) listen(addr, flag string) (net.Listener, error) {
 	return l, nil
 }
 
-// own makes closing c the part that ends last of those added from here.
+// own adds a part that closes c. It ends after all parts that are added later.
 func (a *assembly) own(name string, c io.Closer) {
 	a.open = append(a.open, c)
 	a.add(lifecycle.Part{Name: name, Run: func(ctx context.Context) error {
@@ -54,8 +54,8 @@ func (a *assembly) own(name string, c io.Closer) {
 	}})
 }
 
-// reportHealth adds a part that keeps a server's health service to what the monitor
-// says, and, before anything else, says not ready when the process drains.
+// reportHealth adds a part that sets a server's health service to what the monitor says. When the
+// process drains, it first reports that the server is not ready.
 func (a *assembly) reportHealth(name string, m *health.Monitor, h *rpc.Health) {
 	a.add(lifecycle.Part{
 		Name:  "health of " + name,
@@ -68,13 +68,13 @@ func (a *assembly) reportHealth(name string, m *health.Monitor, h *rpc.Health) {
 func (a *assembly) run(ctx context.Context) error {
 	err := lifecycle.Run(ctx, a.log, lifecycle.Limits{Drain: a.drain, Grace: shutdownWithin}, a.parts...)
 	if errors.Is(err, lifecycle.ErrStuck) {
-		return err // what is stuck may still use what is open
+		return err // a stuck part may still use what is open
 	}
 	return errors.Join(err, a.close())
 }
 
-// abandon closes what is open and gives err: nothing runs. When ctx has ended, that is
-// why, and no error.
+// abandon closes what is open and gives err, since nothing runs. When ctx has ended, the stop was asked
+// for: it gives no error.
 func (a *assembly) abandon(ctx context.Context, err error) error {
 	if closing := a.close(); closing != nil {
 		a.log.Warn("closing what was opened", "err", closing)
@@ -86,7 +86,7 @@ func (a *assembly) abandon(ctx context.Context, err error) error {
 	return err
 }
 
-// close closes what is still open, the last opened first: what never ran.
+// close closes what is still open, the last opened first. The parts that ran have closed their own.
 func (a *assembly) close() error {
 	var errs []error
 	for i := len(a.open) - 1; i >= 0; i-- {
@@ -96,7 +96,7 @@ func (a *assembly) close() error {
 	return errors.Join(errs...)
 }
 
-// listenerCloser closes a listener; that its server has closed it is no error.
+// listenerCloser closes a listener. It gives no error when the server has closed it already.
 type listenerCloser struct{ net.Listener }
 
 func (c listenerCloser) Close() error {

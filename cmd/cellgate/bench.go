@@ -17,7 +17,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// benchFlags are what to measure.
+// benchFlags say what to measure.
 type benchFlags struct {
 	self             bool
 	cells, hosts     int
@@ -70,7 +70,7 @@ process, and ends it afterwards.`,
 		}
 		return report.unexpected()
 	}
-	// Flags of a gateway's client are no flags of what is below.
+	// The commands below this one do not take the flags of a gateway's client.
 	own := cmd.Flags()
 	own.AddFlagSet(cmd.PersistentFlags())
 	cmd.ResetFlags()
@@ -191,7 +191,7 @@ func closeAll(conns []*grpc.ClientConn) {
 	}
 }
 
-// describe asks what is measured and measures the disk.
+// describe asks the gateway which cells it has, and measures the machine.
 func describe(ctx context.Context, b *benchFlags, target benchTarget, conn *grpc.ClientConn) (*benchReport, error) {
 	within, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

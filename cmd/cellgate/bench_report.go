@@ -14,18 +14,18 @@ import (
 	"cellgate/internal/bench"
 )
 
-// benchMachine is where and by what was measured, before the first step.
+// benchMachine is the machine and the build that measured, as they were before the first step.
 type benchMachine struct {
 	Build   build  `json:"build"`
 	CPUs    int    `json:"cpus"`
 	LoadAvg string `json:"load_average,omitempty"`
-	// SyncMS is the disk's median time to make 4 KiB durable; 0: not measured.
+	// SyncMS is the disk's median time to make 4 KiB durable; 0 when bench did not measure it.
 	SyncMS float64 `json:"sync_median_ms,omitempty"`
 	// Yardstick is the machine's own speed.
 	Yardstick bench.Yardstick `json:"yardstick"`
 }
 
-// measureMachine measures the machine, and the disk of a directory unless that is "".
+// measureMachine measures the machine, and the disk of dir unless that is "".
 func measureMachine(ctx context.Context, dir string) (m benchMachine, err error) {
 	m = benchMachine{Build: buildOf(), CPUs: runtime.NumCPU()}
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil { // Linux only
@@ -48,7 +48,7 @@ func (m benchMachine) String() string {
 	return fmt.Sprintf("%d CPUs, load average before %s; 4 KiB durable in %s\nyardstick: %s", m.CPUs, cmp.Or(m.LoadAvg, "-"), syncText(m.SyncMS), m.Yardstick)
 }
 
-// benchReport is what was measured, and where.
+// benchReport is what bench measured, and where.
 type benchReport struct {
 	benchMachine
 	Target  string `json:"target"`
@@ -56,19 +56,19 @@ type benchReport struct {
 	Hosts   int    `json:"hosts"`
 	Conns   int    `json:"connections"`
 	Release string `json:"release"`
-	// Memory is what a system of bench's own has in use before the first step: its gateway, cells
-	// and agents are in one process. 0: not known.
+	// Memory is what bench's own system has in use before the first step. Its gateway, cells and agents
+	// share one process. 0: not known.
 	Memory int64       `json:"memory_bytes,omitempty"`
 	Steps  []benchStep `json:"steps"`
 }
 
-// benchStep is one number of callers.
+// benchStep has the results for one number of callers.
 type benchStep struct {
 	bench.Result
 	CPU cpuTimes `json:"cpu"`
 }
 
-// unexpected is an error when an answer was not the expected one.
+// unexpected gives an error when an answer was not the expected one.
 func (r *benchReport) unexpected() error {
 	n := 0
 	for i := range r.Steps {
@@ -109,7 +109,7 @@ func (r *benchReport) show(p *page) {
 	r.showCells(p)
 }
 
-// showCells shows which share of the selections each cell had.
+// showCells shows each cell's share of the selections.
 func (r *benchReport) showCells(p *page) {
 	names := map[string]bool{}
 	for _, s := range r.Steps {
@@ -131,7 +131,7 @@ func (r *benchReport) showCells(p *page) {
 
 func ms(x float64) string { return fmt.Sprintf("%.1f", x) }
 
-// cpuEach is the processor time of a request, in milliseconds.
+// cpuEach gives the processor time of a request, in milliseconds.
 func cpuEach(cpu float64, requests int) string {
 	if cpu < 0 || requests == 0 {
 		return "-"
@@ -139,7 +139,7 @@ func cpuEach(cpu float64, requests int) string {
 	return fmt.Sprintf("%.2f", 1e3*cpu/float64(requests))
 }
 
-// cores is how many CPUs were busy.
+// cores gives how many CPUs were busy.
 func cores(cpu, seconds float64) string {
 	if cpu < 0 || seconds <= 0 {
 		return "-"

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// benchTarget is what is measured. Pid is 0 and data "" when they are not known.
+// benchTarget is the system that bench measures. pid is 0 and data "" when bench does not know them.
 type benchTarget struct {
 	addr, data string
 	pid        int
 }
 
-// ownSystem is a system of bench's own, in a child process, so that its CPU time is apart
-// from the client's.
+// ownSystem is bench's own system. It runs in a child process, so that its CPU time is apart from the
+// client's.
 type ownSystem struct {
 	target benchTarget
 	cmd    *exec.Cmd
-	// printed ends when the child has printed its last.
+	// printed ends when the child's output ends.
 	printed chan struct{}
 	// remove is the temporary directory; "" when the caller named one.
 	remove string
@@ -48,8 +48,8 @@ func startOwn(ctx context.Context, b *benchFlags, t terminal) (s *ownSystem, err
 	if err != nil {
 		return nil, errors.Join(err, s.clean())
 	}
-	// The child must not end with ctx nor by a signal to the
-	// terminal's group, so that claims can be released first.
+	// Neither ctx nor a signal to the terminal's group ends the child, so that bench can release claims
+	// first.
 	s.cmd = exec.Command(self, "dev", "--cells", strconv.Itoa(b.cells), "--hosts", strconv.Itoa(b.hosts), "--data", data,
 		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--log-level", "warn")
 	s.cmd.Env = t.env
@@ -78,8 +78,7 @@ func startOwn(ctx context.Context, b *benchFlags, t terminal) (s *ownSystem, err
 	return s, nil
 }
 
-// read takes the addresses from what the child prints. serving is closed once
-// they are known.
+// read takes the addresses from the child's output. It closes serving once the child serves.
 func (s *ownSystem) read(out io.Reader, serving chan<- struct{}) {
 	defer close(s.printed)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -115,7 +114,7 @@ func (s *ownSystem) clean() error {
 	return os.RemoveAll(s.remove)
 }
 
-// cpuTimes are CPU seconds used; Server is negative when it is not known.
+// cpuTimes are the CPU seconds used; Server is negative when not known.
 type cpuTimes struct {
 	Client float64 `json:"client_cpu_seconds"`
 	Server float64 `json:"server_cpu_seconds"`
@@ -129,7 +128,7 @@ func (c cpuTimes) since(before cpuTimes) cpuTimes {
 	return d
 }
 
-// cpuOf gives what this process and the one of that pid have used.
+// cpuOf gives the CPU time that this process and process pid have used.
 func cpuOf(pid int) cpuTimes {
 	t := cpuTimes{Server: -1}
 	var own syscall.Rusage
@@ -143,7 +142,7 @@ func cpuOf(pid int) cpuTimes {
 	if err != nil {
 		return t // not Linux
 	}
-	// Fields 14 and 15, in ticks of 10 ms; the second field ends with the last ")".
+	// Fields 14 and 15 count ticks of 10 ms. The second field ends with the last ")".
 	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(f) < 13 {
 		return t
@@ -156,11 +155,11 @@ func cpuOf(pid int) cpuTimes {
 	return t
 }
 
-// memoryOf gives the resident memory of a process in bytes; 0 when it is not known.
+// memoryOf gives the resident memory of a process in bytes; 0 when not known.
 func memoryOf(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
-		return 0 // not Linux, or nobody's pid
+		return 0 // not Linux, or no process has this pid
 	}
 	var size, resident int64
 	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {

@@ -21,7 +21,7 @@ import (
 	"cellgate/shard/sqlshard"
 )
 
-// storeBench are the flags of bench store.
+// storeBench has the flags of bench store.
 type storeBench struct {
 	data, store, password      string
 	insecure, single           bool
@@ -79,7 +79,7 @@ twice.`,
 	f.IntVar(&b.full, "full", 0, "how many of the hosts are full from the beginning")
 	listFlag := func(to *[]string, name string, known, unset []string, help string) {
 		f.StringSliceVar(to, name, unset, help+": "+strings.Join(known, ", "))
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that has one
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that has a completion
 	}
 	listFlag(&b.order, "order", storebench.Orders, storebench.Orders, "orders in which hosts are picked")
 	listFlag(&b.partition, "partition", storebench.Partitions, []string{storebench.Unshared}, "how schedulers share the hosts")
@@ -162,7 +162,7 @@ func (b *storeBench) check() error {
 	return err
 }
 
-// settings are the runs.
+// settings gives the settings of the runs.
 func (b *storeBench) settings() []storebench.Setting {
 	all := []storebench.Setting{{Full: b.full}}
 	all = times(all, b.callers, func(s *storebench.Setting, v int) { s.Callers = v })
@@ -190,7 +190,7 @@ func times[T any](settings []storebench.Setting, values []T, set func(*storebenc
 	return all
 }
 
-// factors are what a setting can differ by, as text.
+// factors gives, as text, what can differ between settings.
 func factors(s storebench.Setting) []string {
 	partition := s.Partition
 	if partition == storebench.Unshared {
@@ -199,12 +199,13 @@ func factors(s storebench.Setting) []string {
 	return []string{counted(s.Callers, "caller"), counted(s.Schedulers, "scheduler"), counted(s.Hosts, "host"), s.Order, partition, s.Claims}
 }
 
-// name is a row's: the factors by which runs differ, or this one does from the first.
+// name gives the name of a run's row: its factors that differ between the runs, with --single from the
+// first one.
 func (b *storeBench) name(s storebench.Setting) string {
 	return cmp.Or(strings.Join(b.shown(s, true), ", "), "(as said)")
 }
 
-// shown are the factors of a setting that its row has; of the others, those that all runs have.
+// shown gives the factors of a setting that its row shows; without inRow, those that all runs share.
 func (b *storeBench) shown(s storebench.Setting, inRow bool) []string {
 	all := b.settings()
 	if b.single {
@@ -216,7 +217,7 @@ func (b *storeBench) shown(s storebench.Setting, inRow bool) []string {
 	})
 }
 
-// run measures each setting. What was measured before an error is in the report.
+// run measures each setting. The report has what it measured before an error.
 func (b *storeBench) run(ctx context.Context, t terminal) (report *storeReport, err error) {
 	dir := ""
 	if b.store == "" || b.data != "" {
@@ -245,7 +246,7 @@ func (b *storeBench) run(ctx context.Context, t terminal) (report *storeReport, 
 	return report, nil
 }
 
-// once does a run on a shard that it makes and removes.
+// once makes a shard, does one run on it and removes it.
 func (b *storeBench) once(ctx context.Context, s storebench.Setting, dir string, report *storeReport) (r *storebench.Result, err error) {
 	var on storebench.Stores
 	var remove func() error
@@ -260,7 +261,7 @@ func (b *storeBench) once(ctx context.Context, s storebench.Setting, dir string,
 	return r, errors.Join(err, remove())
 }
 
-// openEmbedded makes a shard on Pebble; remove ends it.
+// openEmbedded makes a shard on Pebble; remove closes and deletes it.
 func openEmbedded(dir string, s storebench.Setting) (on storebench.Stores, remove func() error, err error) {
 	store, err := pebbleshard.Open(dir, pebbleshard.Options{Cell: "bench"})
 	if err != nil {
@@ -270,8 +271,8 @@ func openEmbedded(dir string, s storebench.Setting) (on storebench.Stores, remov
 	return on, func() error { return errors.Join(store.Close(), os.RemoveAll(dir)) }, nil
 }
 
-// openServer makes a database, and a store for each scheduler; remove ends them, also once ctx
-// has ended.
+// openServer makes a database, and a store for each scheduler. remove removes them, even once ctx has
+// ended.
 func (b *storeBench) openServer(ctx context.Context, s storebench.Setting, report *storeReport) (on storebench.Stores, remove func() error, err error) {
 	u, err := url.Parse(b.store)
 	if err != nil {
@@ -280,7 +281,7 @@ func (b *storeBench) openServer(ctx context.Context, s storebench.Setting, repor
 	name := fmt.Sprintf("cellgate_bench_%d_%d", os.Getpid(), time.Now().UnixNano())
 	u.Path = "/" + name
 	opts := sqlshard.Options{Cell: "bench", URL: u.String(), PasswordFile: b.password, Create: true, Migrate: true, MaxConns: 4}
-	// It is not there: this asks whether the server lets this user in.
+	// The database does not exist: this asks whether the server lets this user in.
 	if err := sqlshard.Drop(ctx, opts); err != nil {
 		return on, func() error { return nil }, fmt.Errorf("--store: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// capacityFlags are what a question of capacity has beside its shape.
+// capacityFlags are a capacity question's flags beside its shape.
 type capacityFlags struct {
 	shape  selectFlags
 	most   int32
@@ -41,7 +41,7 @@ file in the form of POST /v1/estimate_capacity.`,
 	var flags capacityFlags
 	flags.shape.add(cmd)
 	for _, name := range []string{"instance", "count", "operation", "request-id", "alternates", "ttl", "dry-run"} {
-		_ = cmd.Flags().MarkHidden(name) // of a selection alone
+		_ = cmd.Flags().MarkHidden(name) // they make sense for a selection only
 	}
 	cmd.Flags().Int32Var(&flags.most, "max", 0, "instances counted in each cell, at most (0 for 1,000,000)")
 	cmd.Flags().StringSliceVar(&flags.drain, "drain", nil, "assume that this host takes nothing new, by name or uuid; again for each")
@@ -96,7 +96,7 @@ func (f *capacityFlags) request(stdin io.Reader) (*cellgatev1.EstimateCapacityRe
 	return req, nil
 }
 
-// sentence ends a text that does not end as one.
+// sentence ends a text with a full stop, unless it ends with one or with a question mark.
 func sentence(text string) string {
 	if strings.HasSuffix(text, "?") || strings.HasSuffix(text, ".") {
 		return text

@@ -58,8 +58,8 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 	return cmd
 }
 
-// addCell opens a cell's shard and adds the shard, the cell's server, which admits
-// callers as tls says, and the cell.
+// addCell opens a cell's shard, and adds the shard, the cell's server and the cell. tls says which
+// callers the server admits.
 func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, tls *security.Server) (*cell.Cell, error) {
 	log := a.log.With("cell", c.Name)
 	c.Replica = cmp.Or(c.Replica, c.Name)
@@ -88,8 +88,8 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 	server := rpc.NewServer(log, slices.Concat(cell.ServerOptions(), tls.Options(), tel.ServerOptions())...)
 	s.Register(server)
 	healthService := rpc.ServeHealth(server)
-	// The cell stops before its server: it ends the agents' streams, and refuses
-	// what comes while it stops or loads.
+	// The cell stops before its server: it ends the agents' streams, and refuses requests while it
+	// loads or stops.
 	a.add(lifecycle.GRPC("server of "+c.Name, server, tls.Ingress().Listener(l)))
 	a.add(lifecycle.Part{Name: c.Name, Run: s.Run, Ready: s.Ready()})
 	a.reportHealth(c.Name, s.Health(), healthService)

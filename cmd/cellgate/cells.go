@@ -43,7 +43,7 @@ and what its gate waits for; with a CELL all that there is to say of the cell is
 		sorted, more := by != "" && isTable(cmd), false
 		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListCellsResponse, error) {
 			m, err := cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
-			// The first of sorted rows are found when all are on the page.
+			// Only the whole list tells which rows sort first.
 			if more = limit.n > 0 && len(m.GetCells()) > limit.n && !sorted; more {
 				m.Cells = m.Cells[:limit.n]
 			}
@@ -59,13 +59,13 @@ and what its gate waits for; with a CELL all that there is to say of the cell is
 	return cmd
 }
 
-// listWidth is how many columns a line of the list of cells has for a reason, at most.
+// listWidth bounds how many columns a reason takes in a line of the list of cells.
 const listWidth = 100
 
-// showCells shows the cells, then why some are not available and what their gates wait for.
+// showCells shows the cells. Then it shows why some are not available and what their gates wait for.
 func showCells(p *page, cells []*cellgatev1.Cell) {
 	headers := []string{"CELL", "STATE", "HOSTS UP", "PENDING", "CONFIRMED", "VCPU", "MEMORY GIB", "+DISK GIB", "+OTHER", "+ZONES", "+REPLICAS", "+BREAKERS", "GATE"}
-	if p.record { // of one cell more is known
+	if p.record { // more is known of a single cell
 		headers = append(headers, "AGGREGATES", "TRAITS")
 	}
 	t := p.table(headers...)
@@ -92,7 +92,7 @@ func showCells(p *page, cells []*cellgatev1.Cell) {
 			fmt.Fprintf(&notes, "%s: last answered %s, at %s: its numbers are of then\n", c.GetCell(), age(time.Now(), at.AsTime()), timeText(at))
 		}
 		up, pending, confirmed := of(c.GetHostsUp(), c.GetHosts()), fmt.Sprint(c.GetClaimsPending()), fmt.Sprint(c.GetClaimsConfirmed())
-		if c.GetTableVersion() == "" { // it gave no numbers yet
+		if c.GetTableVersion() == "" { // the cell gave no numbers yet
 			up, pending, confirmed = "", "", ""
 		}
 		row := []any{
@@ -108,15 +108,14 @@ func showCells(p *page, cells []*cellgatev1.Cell) {
 	p.printf("%s", notes.String())
 }
 
-// showCell shows a cell, and the whole of its gate.
+// showCell shows a cell and its whole gate.
 func showCell(p *page, c *cellgatev1.Cell) {
 	p.record = true
 	showCells(p, []*cellgatev1.Cell{c})
 	showGate(p, c.GetGate())
 }
 
-// breakers shows the breaker of each replica: closed, or since when it is not and
-// why.
+// breakers shows each replica's breaker: closed, or since when and why it is not.
 func breakers(c *cellgatev1.Cell) string {
 	var out []string
 	for _, r := range c.GetReplicaStates() {
@@ -129,7 +128,7 @@ func breakers(c *cellgatev1.Cell) string {
 	return strings.Join(out, ", ")
 }
 
-// cellStatus is the status of a cell; of one that does not answer, with the age of its numbers.
+// cellStatus gives the status of a cell. When the cell does not answer, it adds the age of its numbers.
 func cellStatus(c *cellgatev1.Cell) string {
 	state := "available"
 	switch {

@@ -12,7 +12,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// gateStates are the states of a gate as commands take them.
+// gateStates are the states of a gate as commands write them.
 var gateStates = []string{"legacy", "shadow", "native"}
 
 func newPin(c *client) *cobra.Command {
@@ -68,11 +68,11 @@ func updateCell(c *client, cmd *cobra.Command, req *cellgatev1.UpdateCellRequest
 		func(p *page, m *cellgatev1.UpdateCellResponse) { showCell(p, m.GetCell()) })
 }
 
-// mostWait is how much of what a gate waits for the table has, in bytes.
+// mostWait bounds how many bytes of a gate's reason to wait the table shows.
 const mostWait = 60
 
-// gateText shows a gate: its state and since when, whether an operator holds
-// it, and how many hosts it waits for, or the first other thing. "" for a cell without one.
+// gateText shows a gate: its state and since when, whether an operator pinned it, and how many hosts it
+// waits for, or the first other reason to wait. It gives "" for a cell without a gate.
 func gateText(g *cellgatev1.Gate) string {
 	if g == nil {
 		return ""
@@ -102,7 +102,7 @@ func gateText(g *cellgatev1.Gate) string {
 	return text
 }
 
-// isWithoutAgents reports whether a cell has hosts and none of them an agent, as every cell of an unmodified Nova.
+// isWithoutAgents reports whether a cell has hosts, but no host has an agent, as in an unmodified Nova.
 func isWithoutAgents(g *cellgatev1.Gate) bool {
 	return g.GetState() == cellgatev1.Gate_LEGACY && g.GetHosts() > 0 && g.GetRegistered() == 0
 }
@@ -116,7 +116,7 @@ func cut(text string, n int) string {
 	return text[:max(end, 0)] + " …"
 }
 
-// showGate lists all that there is to say of a gate.
+// showGate shows all that the gateway says of a gate.
 func showGate(p *page, g *cellgatev1.Gate) {
 	if g == nil || g.GetState() == cellgatev1.Gate_STATE_UNSPECIFIED {
 		return
@@ -166,7 +166,7 @@ func showGate(p *page, g *cellgatev1.Gate) {
 	differ.printBelow()
 }
 
-// timeText is a time as tables show it; "" for none.
+// timeText gives a time as tables show it; "" for none.
 func timeText(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return ""

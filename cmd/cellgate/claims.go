@@ -48,7 +48,8 @@ func newClaimsList(c *client) *cobra.Command {
 	return cmd
 }
 
-// newClaimVerb makes a command for one claim, named by args, of a cell that --cell may name.
+// newClaimVerb completes a command for one claim: it takes args arguments, and --cell may name the
+// cell.
 func newClaimVerb[I proto.Message, M interface {
 	proto.Message
 	GetClaim() *cellgatev1.Claim
@@ -139,7 +140,7 @@ should it arrive yet; the command says that nothing was released, with status 1.
 	}
 }
 
-// releaseClaim releases a claim; one that no cell knows is an error.
+// releaseClaim releases a claim. It gives an error when no cell knows the claim.
 func releaseClaim(claims cellgatev1.ClaimsClient, ctx context.Context, req *cellgatev1.ReleaseClaimRequest, opts ...grpc.CallOption) (*cellgatev1.ReleaseClaimResponse, error) {
 	m, err := claims.ReleaseClaim(ctx, req, opts...)
 	if err == nil && m.GetClaim() == nil {

@@ -38,7 +38,7 @@ many. Claims that are made or released meanwhile may be missed.`,
 	return cmd
 }
 
-// doubledClaims reads all claims and gives those of instances with several confirmed ones.
+// doubledClaims reads all claims, and gives the confirmed ones of each instance that has several.
 func doubledClaims(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListClaimsResponse, error) {
 	out, confirmed := &cellgatev1.ListClaimsResponse{}, map[string][]*cellgatev1.Claim{}
 	err := eachPage(ctx, &cellgatev1.ListClaimsRequest{PageSize: maxPage}, cellgatev1.NewClaimsClient(conn).ListClaims, func(page *cellgatev1.ListClaimsResponse) bool {

@@ -28,7 +28,7 @@ import (
 // defaultAddr is where a gateway serves gRPC unless configured otherwise.
 const defaultAddr = "127.0.0.1:9090"
 
-// client is what the commands that talk to a gateway share.
+// client is what all commands that call a gateway have in common.
 type client struct {
 	addr    string
 	timeout time.Duration
@@ -38,7 +38,7 @@ type client struct {
 	colors bool
 }
 
-// newClient adds the flags of a client command and of those below it; forms are further ones of its output.
+// newClient adds the flags of a client command and its subcommands; forms are further output forms.
 func newClient(cmd *cobra.Command, t terminal, forms ...string) *client {
 	c := &client{colors: !slices.ContainsFunc(t.env, func(e string) bool { return strings.HasPrefix(e, "NO_COLOR=") && e != "NO_COLOR=" })}
 	f := cmd.PersistentFlags()
@@ -62,15 +62,14 @@ func newClient(cmd *cobra.Command, t terminal, forms ...string) *client {
 	return c
 }
 
-// watchFlag has a list shown again whenever so much time has passed; 0 for once.
+// watchFlag adds --watch: it shows a list again after each such time; 0 shows it once.
 func watchFlag(cmd *cobra.Command) {
 	cmd.Flags().Duration("watch", 0, "show it again and again: every 2s, or as often as --watch=DURATION says")
 	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 }
 
-// call runs work with a connection. What work returns is printed as JSON or YAML, or by
-// show as a table. An error of the gateway is printed as JSON too when JSON is
-// asked for.
+// call runs work with a connection. It prints what work returns as JSON or YAML, or has show print it
+// as a table. When the caller asked for JSON, it prints the gateway's error as JSON too.
 func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Context, *grpc.ClientConn) (M, error), show func(*page, M)) error {
 	form, err := c.output(cmd)
 	if err != nil {
@@ -108,16 +107,16 @@ func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Cont
 	}
 }
 
-// passes reports whether an error may be gone a moment later, as when a gateway starts anew.
+// passes reports whether an error may pass by itself, as when a gateway restarts.
 func passes(err error) bool {
 	kind := fault.KindOf(err)
 	return kind == fault.CellUnavailable || kind == fault.Overloaded || errors.Is(err, context.DeadlineExceeded)
 }
 
-// progressAfter is how long registration, or an answer, may take before a notice.
+// progressAfter is how long a command waits for registration, or for an answer, before it says so.
 const progressAfter = 2 * time.Second
 
-// clearScreen moves a terminal's cursor home and removes what is below it.
+// clearScreen moves a terminal's cursor home and clears the screen below it.
 const clearScreen = "\x1b[H\x1b[2J"
 
 func (c *client) callOnce(cmd *cobra.Command, form string, again bool, work func(context.Context) (proto.Message, func(*page), error)) error {
@@ -163,7 +162,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// check refuses an address or a timeout with which no call can be made.
+// check refuses an address or a timeout with which no call can succeed.
 func (c *client) check(cmd *cobra.Command) error {
 	if err := config.CheckAddress(c.addr); err != nil {
 		return usage(cmd, fmt.Errorf("--addr (or CELLGATE_ADDR): %w", err))
@@ -174,7 +173,7 @@ func (c *client) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// connect makes a connection to the gateway, which dials at its first call.
+// connect makes a connection to the gateway. It dials at its first call.
 func (c *client) connect(cmd *cobra.Command) (*grpc.ClientConn, error) {
 	s, err := c.credentials(cmd)
 	if err != nil {
@@ -187,7 +186,7 @@ func (c *client) connect(cmd *cobra.Command) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// credentials reads the files of TLS.
+// credentials reads the TLS files.
 func (c *client) credentials(cmd *cobra.Command) (*security.Client, error) {
 	if problem := c.tls.Secrecy(c.addr); problem != "" {
 		return nil, usage(cmd, fmt.Errorf("--token-file: %s", strings.Replace(problem, "set ca", "give --ca", 1)))
@@ -199,14 +198,14 @@ func (c *client) credentials(cmd *cobra.Command) (*security.Client, error) {
 	return s, nil
 }
 
-// asFlag is the flag of a key of TLS.
+// asFlag gives the flag of a TLS key.
 func asFlag(key string) string { return "--" + strings.ReplaceAll(key, "_", "-") }
 
-// probeTimeout bounds a look at who listens at an address that speaks no gRPC.
+// probeTimeout bounds speaksHTTP.
 const probeTimeout = 2 * time.Second
 
-// speaksHTTP reports whether HTTP/1.1 is spoken at an address, as at a gateway's REST API, which
-// closes a connection that begins with gRPC.
+// speaksHTTP reports whether the server at the address speaks HTTP/1.1, as a gateway's REST API does.
+// Such a server closes a connection that begins with gRPC.
 func (c *client) speaksHTTP(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -219,12 +218,12 @@ func (c *client) speaksHTTP(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	_ = resp.Body.Close() // that there is an answer says it
-	// A server of TLS answers HTTP without it with 400.
+	_ = resp.Body.Close() // any answer is enough
+	// A TLS server answers plain HTTP with 400.
 	return resp.StatusCode != http.StatusBadRequest
 }
 
-// located names the address when it is the connection that failed.
+// located adds the address to an error when the connection failed.
 func (c *client) located(ctx context.Context, err error) error {
 	var e *fault.Error
 	if errors.As(err, &e) && e.Kind == fault.CellUnavailable && e.Cause != nil {
@@ -243,7 +242,7 @@ func (c *client) located(ctx context.Context, err error) error {
 	return err
 }
 
-// printError prints an error of the gateway for programs.
+// printError prints a gateway's error for programs to read.
 func printError(w io.Writer, err error) error {
 	out := struct {
 		Reason   fault.Kind        `json:"reason"`

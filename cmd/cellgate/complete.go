@@ -14,13 +14,13 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// completeWithin bounds the calls of a completion: a person waits with the cursor in the line.
+// completeWithin bounds the calls of a completion: somebody waits with the cursor in the line.
 const completeWithin = 2 * time.Second
 
-// values asks a gateway for what begins with a text.
+// values asks a gateway for the values that begin with a text.
 type values func(ctx context.Context, conn grpc.ClientConnInterface, begin string) ([]string, error)
 
-// completedFlags are the flags whose values a gateway is asked for.
+// completedFlags are the flags whose values completion asks a gateway for.
 var completedFlags = map[string]values{
 	"cell": cellNames, "host-cell": cellNames,
 	"host": hostNames, "ignore-host": hostNames, "force-host": hostNames, "drain": hostNames,
@@ -30,10 +30,10 @@ var completedFlags = map[string]values{
 	"decision": decisionIDs,
 }
 
-// completedArgs are the arguments whose values a gateway is asked for.
+// completedArgs are the arguments whose values completion asks a gateway for.
 var completedArgs = map[string]values{"HOST": hostNames, "CELL": cellNames, "DECISION": decisionIDs}
 
-// sortedLists show a list with a row, by command, for the columns that --sort takes.
+// sortedLists shows, for each list command, a list of one row: its columns are what --sort takes.
 var sortedLists = map[string]func(*page){
 	"cellgate cells":       func(p *page) { showCells(p, []*cellgatev1.Cell{{}}) },
 	"cellgate hosts":       func(p *page) { showHosts(p, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{{}}}) },
@@ -43,14 +43,15 @@ var sortedLists = map[string]func(*page){
 	},
 }
 
-// flagValues are the values of flags of which there are few.
+// flagValues has the values of flags that take only a few.
 var flagValues = map[string][]string{
 	"strategy": {"nova", "spread", "balanced", "pack"}, "operation": {"build", "move", "evacuate", "unshelve", "live_migrate", "rebuild"},
 	"policy": {"affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"}, "outcome": {"placed", "dry-run", "refused"},
 	"kind": findingKinds(),
 }
 
-// completeTree has shells complete what the commands of a tree take: names that a gateway lists, and flagValues.
+// completeTree adds shell completion to a tree of commands, from the names that a gateway lists and
+// flagValues.
 func completeTree(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		completeTree(sub)
@@ -93,8 +94,8 @@ func completeTree(cmd *cobra.Command) {
 	}
 }
 
-// complete gives the values that begin with a text, and none where no gateway answers: an error
-// would be written into the line that is being typed.
+// complete gives the values that begin with a text. It gives none when no gateway answers: the shell
+// would write an error into the line that somebody types.
 func (v values) complete(cmd *cobra.Command, _ []string, begin string) (found []string, _ cobra.ShellCompDirective) {
 	text := func(name string) string { return cmd.Flag(name).Value.String() }
 	c := &client{addr: text("addr"), timeout: completeWithin, tls: config.ClientTLS{
@@ -113,7 +114,7 @@ func (v values) complete(cmd *cobra.Command, _ []string, begin string) (found []
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// beginning are the different texts of a list that begin with a text, sorted.
+// beginning gives the texts of a list that begin with begin, sorted and without repeats.
 func beginning(list []string, begin string) []string {
 	list = slices.DeleteFunc(list, func(s string) bool { return s == "" || !strings.HasPrefix(s, begin) })
 	slices.Sort(list)
@@ -128,7 +129,7 @@ func cellNames(ctx context.Context, conn grpc.ClientConnInterface, begin string)
 	return beginning(names, begin), err
 }
 
-// ofCells gives what the cells have of something; one that does not answer has nothing.
+// ofCells gives the values that of finds in the cells. It leaves out a cell that does not answer.
 func ofCells(of func(*cellgatev1.Cell) []string) values {
 	return func(ctx context.Context, conn grpc.ClientConnInterface, begin string) ([]string, error) {
 		cells, err := cellNames(ctx, conn, "")
@@ -153,7 +154,7 @@ func aggregateNames(c *cellgatev1.Cell) (names []string) {
 	return names
 }
 
-// shownDecisions is how many of the newest decisions are offered.
+// shownDecisions is how many of the newest decisions completion offers.
 const shownDecisions = 20
 
 func decisionIDs(ctx context.Context, conn grpc.ClientConnInterface, begin string) (ids []string, err error) {
@@ -164,7 +165,8 @@ func decisionIDs(ctx context.Context, conn grpc.ClientConnInterface, begin strin
 	return beginning(ids, begin), err
 }
 
-// hostNames gives the names of hosts on one page of those with the text in their name.
+// hostNames gives one page of the hosts whose names contain the text, and of them those that begin with
+// it.
 func hostNames(ctx context.Context, conn grpc.ClientConnInterface, begin string) (names []string, err error) {
 	found, err := cellgatev1.NewHostsClient(conn).ListHosts(ctx, &cellgatev1.ListHostsRequest{NameContains: begin, PageSize: maxPage})
 	for _, h := range found.GetHosts() {

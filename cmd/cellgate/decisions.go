@@ -69,7 +69,7 @@ func newDecisionsList(c *client) *cobra.Command {
 	return cmd
 }
 
-// outcomeNamed reads --outcome; unspecified for none.
+// outcomeNamed reads --outcome; without a text it gives unspecified.
 func outcomeNamed(text string) (cellgatev1.DecisionOutcome, error) {
 	n, ok := cellgatev1.DecisionOutcome_value[strings.ToUpper(strings.ReplaceAll(text, "-", "_"))]
 	if text != "" && (!ok || n == 0) {
@@ -78,7 +78,8 @@ func outcomeNamed(text string) (cellgatev1.DecisionOutcome, error) {
 	return cellgatev1.DecisionOutcome(n), nil
 }
 
-// timeFlag adds a flag that is a time in RFC 3339, or how long ago as a duration; nil when it is not given.
+// timeFlag adds a flag for a time in RFC 3339, or for a duration before now. It reads nil when the flag
+// is not given.
 func timeFlag(cmd *cobra.Command, name, help string) func() (*timestamppb.Timestamp, error) {
 	text := cmd.Flags().String(name, "", help+": a time (2026-11-24T22:00:00Z), or how long ago (2h)")
 	return func() (*timestamppb.Timestamp, error) {
@@ -96,7 +97,7 @@ func timeFlag(cmd *cobra.Command, name, help string) func() (*timestamppb.Timest
 	}
 }
 
-// showDecisions shows a list of decisions that were asked for by a reason; "" for any.
+// showDecisions shows a list of decisions that the caller selected by a reason; "" for any.
 func showDecisions(p *page, m *cellgatev1.ListDecisionsResponse, reason string) {
 	if len(m.GetDecisions()) == 0 {
 		nothing(p, "decisions", m.GetUnavailableCells())
@@ -121,8 +122,8 @@ func showDecisions(p *page, m *cellgatev1.ListDecisionsResponse, reason string) 
 	footer(p, "decisions", len(m.GetDecisions()), m.GetNextPageToken() != "", m.GetUnavailableCells())
 }
 
-// mainReason is what rejected the most hosts of a refused request, of the reasons that were asked for where there are such;
-// empty when no cell was asked.
+// mainReason gives the reason that rejected the most hosts of a refused request. It prefers the reasons
+// that the caller asked for. It gives "" when no cell was asked.
 func mainReason(d *cellgatev1.Decision, asked string) string {
 	asked = strings.TrimPrefix(asked, d.GetRefusal()+" ")
 	best, most, meant := "", int32(0), false
@@ -136,7 +137,7 @@ func mainReason(d *cellgatev1.Decision, asked string) string {
 	return best
 }
 
-// rejectsOf are the rejections of all cells, in the order of filters.
+// rejectsOf adds up the rejections of all cells, in the order in which they first come.
 func rejectsOf(d *cellgatev1.Decision) (rejects []*cellgatev1.RejectCount) {
 	for _, r := range d.GetCells() {
 		for _, x := range r.GetRejects() {
@@ -152,7 +153,7 @@ func rejectsOf(d *cellgatev1.Decision) (rejects []*cellgatev1.RejectCount) {
 	return rejects
 }
 
-// andMore is the first of some names, and how many more there are.
+// andMore gives the first of some names, and how many more there are.
 func andMore(names []string) string {
 	switch len(names) {
 	case 0:
@@ -213,8 +214,8 @@ func showDecision(p *page, d *cellgatev1.Decision) {
 	})
 }
 
-// showVerdicts lists the hosts that rejected claims of a decision: those before the
-// answer, and those that did so since, as far as the claims are still kept.
+// showVerdicts lists the hosts that rejected claims of a decision: before the answer, and since then as
+// far as the cells still keep the claims.
 func showVerdicts(p *page, d *cellgatev1.Decision) {
 	t := p.table("INSTANCE", "CELL", "HOST", "REJECTED", "WHY")
 	for _, r := range d.GetRejectedClaims() {
@@ -234,7 +235,7 @@ func showVerdicts(p *page, d *cellgatev1.Decision) {
 	t.printBelow()
 }
 
-// showClaimsNow lists where a decision's claims are when it is read.
+// showClaimsNow lists where a decision's claims are when the gateway reads them.
 func showClaimsNow(p *page, d *cellgatev1.Decision) {
 	now := map[string]*cellgatev1.DecisionClaim{}
 	for _, c := range d.GetClaims() {

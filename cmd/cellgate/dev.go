@@ -22,8 +22,8 @@ import (
 	"cellgate/shard/sqlshard"
 )
 
-// dev is everything in one process: the same parts as the other commands run,
-// with one telemetry for all, and with real loopback gRPC between them.
+// dev runs everything in one process: the same parts as the other commands, with one telemetry for all
+// and real loopback gRPC between them.
 type dev struct {
 	assembly
 	cfg    config.Config
@@ -68,17 +68,16 @@ section "dev" is also a variable CELLGATE_DEV_<KEY> and a flag; flags win.`,
 	return cmd
 }
 
-// devMemTable is small, since all cells are in one process: it takes 12 MiB less a cell, and the store
-// 8 µs more of a processor a claim.
+// devMemTable is small, since all cells share one process. It takes 12 MiB less a cell, and the store
+// takes 8 µs more of a processor a claim.
 const devMemTable = 2 << 20
 
-// devProposeBudget is generous: all processes share one machine, and no cell of
-// theirs is dead while the others live.
+// devProposeBudget is generous: all cells share one machine, and none of them is dead while the others
+// live.
 const devProposeBudget = 2 * time.Second
 
-// build opens all listeners and examines every shard before it opens the first
-// one, so that a port in use, or an unfit directory, changes
-// nothing; then it adds the parts from the shards up.
+// build opens all listeners and examines every shard before it opens the first one. So a port in use,
+// or an unfit directory, changes nothing. Then it adds the parts from the shards up.
 func (d *dev) build(ctx context.Context) error {
 	c := d.cfg.Dev
 	var s startup
@@ -102,7 +101,7 @@ func (d *dev) build(ctx context.Context) error {
 	for i := range ports {
 		s.add(checkShard(ctx, d.devCell(i+1)))
 	}
-	// No files: everybody is admitted, in the clear, on loopback.
+	// Without files the servers admit everybody, unencrypted, on loopback.
 	tls, err := d.addServerTLS("dev", config.ServerTLS{}, ingress.Limits{})
 	s.add(err)
 	dial, err := d.addClientTLS("dev", config.ClientTLS{})
@@ -142,8 +141,8 @@ func (d *dev) build(ctx context.Context) error {
 	return nil
 }
 
-// databaseOf is the URL of a cell's database on a server: that of the URL, or cellgate,
-// and the cell's name.
+// databaseOf gives the URL of a cell's database on a server. The database's name is the one in the
+// server's URL, or cellgate, and the cell's name.
 func databaseOf(server, cell string) string {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -157,7 +156,8 @@ func databaseOf(server, cell string) string {
 	return u.String()
 }
 
-// devCell is cell number n, with its shard under the data directory, or on the server.
+// devCell gives the configuration of cell number n. Its shard is under the data directory, or on the
+// server.
 func (d *dev) devCell(n int) config.Cell {
 	c := config.Default().Cell
 	c.Name = fmt.Sprintf("cell%d", n)
@@ -170,8 +170,7 @@ func (d *dev) devCell(n int) config.Cell {
 	return c
 }
 
-// addFleets adds the agents of every cell, and waits for their hosts before
-// what follows starts.
+// addFleets adds the agents of every cell. The parts that follow start once their hosts are registered.
 func (d *dev) addFleets(dial dialFunc) error {
 	for _, c := range d.cells {
 		a := config.Default().Agent
@@ -185,7 +184,7 @@ func (d *dev) addFleets(dial dialFunc) error {
 	registered := make(chan struct{})
 	d.add(lifecycle.Part{Name: "registration", Ready: registered, Run: func(ctx context.Context) error {
 		if d.awaitHosts(ctx) {
-			debug.FreeOSMemory() // twice of what stays was needed to register all at once
+			debug.FreeOSMemory() // registering all at once took twice the memory that stays
 			close(registered)
 			freeWhileIdle(ctx)
 		}
@@ -194,8 +193,8 @@ func (d *dev) addFleets(dial dialFunc) error {
 	return nil
 }
 
-// freeWhileIdle gives memory back to the system, each idleSpan in which little was allocated, until
-// ctx ends: it is worth a collection when nobody waits for the processor.
+// freeWhileIdle gives memory back to the system until ctx ends, after each idleSpan in which the
+// process allocated little. A collection is worth it while nobody waits for the processor.
 func freeWhileIdle(ctx context.Context) {
 	const idleSpan, idleBytes = 30 * time.Second, 64 << 20
 	tick := time.NewTicker(idleSpan)
@@ -213,8 +212,8 @@ func freeWhileIdle(ctx context.Context) {
 	}
 }
 
-// awaitHosts waits until every host is registered and tells how far it is when
-// that takes long; false when ctx ended first.
+// awaitHosts waits until every host is registered, and reports progress when that takes long. It gives
+// false when ctx ended first.
 func (d *dev) awaitHosts(ctx context.Context) bool {
 	tick := time.NewTicker(progressAfter)
 	defer tick.Stop()
@@ -237,8 +236,8 @@ func (d *dev) awaitHosts(ctx context.Context) bool {
 	return true
 }
 
-// serve says where everything listens, sends the sample, and stays until ctx
-// ends unless it is to run once.
+// serve prints where everything listens and sends the sample. It returns then if it is to run once,
+// else when ctx ends.
 func (d *dev) serve(ctx context.Context, api, web string) error {
 	if err := d.announce(d.t.out, api, web); err != nil {
 		return err
@@ -247,7 +246,7 @@ func (d *dev) serve(ctx context.Context, api, web string) error {
 	if d.cfg.Dev.Sample {
 		unexpected = sendSample(ctx, d.t.out, api, web, differences(d.cfg.Dev))
 		if ctx.Err() != nil {
-			return nil // interrupted: what was not sent is no failure
+			return nil // interrupted: an unsent request is no failure
 		}
 		if d.cfg.Dev.Once {
 			return unexpected

@@ -22,7 +22,7 @@ const (
 	unhealthy = "FAIL"
 )
 
-// result is one line of a report: what was seen, and what to do about it.
+// result is one line of a report: what doctor saw, and what to do about it.
 type result struct {
 	Check  string `json:"check"`
 	Status string `json:"status"`
@@ -32,7 +32,7 @@ type result struct {
 
 type results []result
 
-// diagnose makes one result, which has the name of its check.
+// diagnose makes one result. examine gives it the name of its check.
 func diagnose(status, what, do string) results {
 	return results{{Status: status, What: what, Do: do}}
 }
@@ -41,7 +41,7 @@ func good(format string, args ...any) results {
 	return diagnose(found, fmt.Sprintf(format, args...), "")
 }
 
-// each makes a failure of every error that is joined in err.
+// each makes a failure of every error that err joins.
 func each(err error, do string) (out results) {
 	for _, e := range split(err) {
 		out = append(out, diagnose(unhealthy, chain(e), do)...)
@@ -49,7 +49,7 @@ func each(err error, do string) (out results) {
 	return out
 }
 
-// named gives the object that the results are of, in place of their check.
+// named sets the object of those results that have none. It stands in place of the check's name.
 func (r results) named(object string) results {
 	for i := range r {
 		r[i].Check = cmp.Or(r[i].Check, object)
@@ -57,15 +57,15 @@ func (r results) named(object string) results {
 	return r
 }
 
-// check is one question to the evidence E, which was gathered before and which run must not change. run
-// says nothing of evidence that is not there.
+// check is one question about the evidence E, which doctor gathered before. run must not change the
+// evidence, and gives nothing when it is missing.
 type check[E any] struct {
 	name string
 	run  func(E) results
 }
 
-// examine runs checks in their order. prefix begins the name of every result. Of a check and a status most
-// are given, and the others counted.
+// examine runs checks in their order, and begins the name of every result with prefix. It gives at most
+// most results of each check and status, and counts the others.
 func examine[E any](prefix string, evidence E, most int, checks []check[E]) (out results) {
 	for _, c := range checks {
 		count, last := map[string]int{}, map[string]result{}
@@ -87,7 +87,7 @@ func examine[E any](prefix string, evidence E, most int, checks []check[E]) (out
 
 var errUnhealthy = errors.New("something failed; the lines above say what to do")
 
-// print writes the report; its error says that a check failed.
+// print writes the report. It gives an error when a check failed.
 func (r results) print(w io.Writer, form string) error {
 	count := map[string]int{}
 	for _, one := range r {
@@ -138,7 +138,7 @@ Exit status: 0 when nothing failed (notes and warnings are no failures), 1 other
 	return cmd
 }
 
-// doctor is of one kind of process.
+// doctor examines one kind of process.
 type doctor struct {
 	section, example string
 	gather           func(*localProcess)

@@ -20,7 +20,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// clockApart is how far two machines' clocks may differ before it is reported.
+// clockApart is how far two machines' clocks may differ without a report.
 const clockApart = time.Second
 
 // checkCells asks every replica of a gateway's cells.
@@ -39,7 +39,7 @@ func checkReports(p *localProcess) results {
 	return p.ask(p.conf.Agent.Cell, p.conf.Agent.Replicas, p.reports)
 }
 
-// ask asks the replicas of a cell one by one; name is that of the results without one.
+// ask has one ask each of a cell's replicas. It names those results that have no name.
 func (p *localProcess) ask(cell string, replicas []string, one func(ctx context.Context, conn *grpc.ClientConn, name string) results) (out results) {
 	for _, address := range replicas {
 		name := fmt.Sprintf("cell %s at %s", cell, address)
@@ -59,11 +59,11 @@ func (p *localProcess) ask(cell string, replicas []string, one func(ctx context.
 	return out
 }
 
-// replica examines one replica of a cell, as a gateway sees it; legacy: gateway.legacy names
-// the cell.
+// replica examines one replica of a cell, as a gateway sees it. legacy reports that gateway.legacy
+// names the cell.
 func (p *localProcess) replica(ctx context.Context, conn *grpc.ClientConn, name string, want config.GatewayCell, legacy bool) results {
 	client := cellv1.NewCellSchedulerClient(conn)
-	// The first call opens the connection; the clocks are compared on the second.
+	// The first call opens the connection. The second one compares the clocks.
 	_, err := client.GetSummary(ctx, &cellv1.GetSummaryRequest{})
 	sent, s := p.now(), (*cellv1.GetSummaryResponse)(nil)
 	if err == nil {
@@ -135,8 +135,8 @@ func (p *localProcess) noAnswer(status string, err error) results {
 	return diagnose(status, "gives no answer: "+what, do)
 }
 
-// reports examines one replica of a cell, as an agent sees it. Which cell it is, a heartbeat
-// before any state shows: it changes nothing, and its refusal names the cell.
+// reports examines one replica of a cell, as an agent sees it. It sends a heartbeat before any state,
+// which changes nothing: the refusal names the cell.
 func (p *localProcess) reports(ctx context.Context, conn *grpc.ClientConn, _ string) results {
 	state, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: "cellgate.agent.v1.HostReports"})
 	switch {
@@ -152,7 +152,7 @@ func (p *localProcess) reports(ctx context.Context, conn *grpc.ClientConn, _ str
 		err = stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Heartbeat{Heartbeat: &agentv1.Heartbeat{BootId: uuid.NewString()}}})
 	}
 	var answer *agentv1.ReportResponse
-	if err == nil || errors.Is(err, io.EOF) { // the reason of an EOF is at the receiving end
+	if err == nil || errors.Is(err, io.EOF) { // Recv has the reason of an EOF
 		answer, err = stream.Recv()
 	}
 	switch is, want := answer.GetRefused().GetCell(), p.conf.Agent.Cell; {

@@ -49,7 +49,7 @@ func checkGate(u *upgrade) results {
 // toleratedAhead is how far a heartbeat may be ahead of the server's clock without a warning.
 const toleratedAhead = 5 * time.Second
 
-// checkDatabaseAge says whether the legacy database was read, and how far behind its data are.
+// checkDatabaseAge says whether the reader read the legacy database, and how far behind its data are.
 func checkDatabaseAge(u *upgrade) (out results) {
 	if u.err != nil {
 		out = diagnose(unhealthy, problemOf(u.err), "correct it: a cell whose services cannot be read counts as old, and its gate does not open")
@@ -86,7 +86,7 @@ func checkClaims(u *upgrade) (out results) {
 			waiting++
 		}
 	}
-	// On a host that its agent speaks for nobody imports what that does not list; on others an
+	// Nobody imports an instance that the agent of its host does not list. On hosts without an agent an
 	// import brings it.
 	for _, id := range slices.Sorted(maps.Keys(on)) {
 		h, do := u.byUUID[id], "complete the agent's instances_dir, or leave that empty and restart the agent: the importer adopts them then. Delete rows of instances that are gone"
@@ -101,8 +101,8 @@ func checkClaims(u *upgrade) (out results) {
 	return out
 }
 
-// checkUnknownInstances names hosts whose agents do not know their instances: for them Nova's
-// tables say which are there, and nobody once the cell is out of gateway.legacy.
+// checkUnknownInstances names hosts whose agents do not know their instances. Nova's tables list those
+// instances, and nothing does once the cell is out of gateway.legacy.
 func checkUnknownInstances(u *upgrade) results {
 	var names []string
 	for _, h := range u.hosts {
@@ -118,7 +118,7 @@ func checkUnknownInstances(u *upgrade) results {
 		"leave the cell in gateway.legacy, and a gateway running; or give each of these agents an instances_dir with a file for every instance of its host first")
 }
 
-// firstOf names the first three.
+// firstOf gives the first three names.
 func firstOf(names []string) string {
 	if len(names) > 3 {
 		names = append(slices.Clone(names[:3]), "…")

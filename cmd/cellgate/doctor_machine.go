@@ -9,7 +9,7 @@ import (
 
 const leastFiles, manyFiles = 1024, 8192
 
-// atLeast judges an amount by the least that works and by what is enough.
+// atLeast compares an amount with the least that works, and with what is enough.
 func atLeast(n, least, enough uint64, what, do string) results {
 	switch {
 	case n < least:

@@ -25,22 +25,23 @@ import (
 	"cellgate/internal/security"
 )
 
-// askWithin bounds one question to another process.
+// askWithin bounds one request to another process.
 const askWithin = 2 * time.Second
 
-// localProcess is the evidence of one process that is to run here.
+// localProcess is the evidence about one process that is to run here.
 type localProcess struct {
 	ctx  context.Context
 	now  func() time.Time
 	conf config.Config
-	// server is how it is called, client how it calls others; clientAt is where that is
-	// configured, role what it must be known as, dial nil when its files cannot be used.
+	// server is how others call the process, and client how it calls others. clientAt is the
+	// configuration's path of client, and role the role that the process must have. dial is nil when
+	// doctor cannot use the client's files.
 	server   config.ServerTLS
 	client   config.ClientTLS
 	clientAt string
 	role     security.Role
 	dial     dialFunc
-	// ports are the results of the addresses to listen on.
+	// ports are the results of examining the addresses to listen on.
 	ports results
 }
 
@@ -65,7 +66,7 @@ func gatherAgent(p *localProcess) {
 	p.listen("agent.metrics", a.Metrics)
 }
 
-// calls says how the process calls others.
+// calls sets how the process calls others.
 func (p *localProcess) calls(c config.ClientTLS, at string, role security.Role) {
 	p.client, p.clientAt, p.role = c, at, role
 	p.dial, _ = dialer(c) // checkFiles says why not
@@ -100,12 +101,12 @@ func checkFiles(p *localProcess) (out results) {
 	return out
 }
 
-// checkIdentity examines who the client's certificate is for: the process's role and, for an
-// agent, the service hosts that it reports. Only those who know a token can say what it is for.
+// checkIdentity examines whom the client's certificate is for: the process's role and, for an agent,
+// the service hosts that it reports. Only the server knows whom a token is for.
 func checkIdentity(p *localProcess) results {
 	s, err := security.NewClient(security.ClientConfig(p.client), slog.New(slog.DiscardHandler))
 	if err != nil || p.client.TokenFile != "" {
-		return nil // checkFiles reports it, or the token counts
+		return nil // checkFiles reports it, or the token is what the server checks
 	}
 	id, err := s.Certificate()
 	switch {
@@ -129,7 +130,7 @@ func checkIdentity(p *localProcess) results {
 	return good("is of the role %s", id.Role)
 }
 
-// checkAccepted asks the agent whether its cell accepts its reports, if it runs already.
+// checkAccepted asks the agent, if it runs already, whether its cell accepts its reports.
 func checkAccepted(p *localProcess) (out results) {
 	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
 	defer cancel()
@@ -145,7 +146,7 @@ func checkAccepted(p *localProcess) (out results) {
 	return out
 }
 
-// readiness is what a process answers at /readyz.
+// readiness gives what a process answers at /readyz.
 func readiness(ctx context.Context, addr string) (report health.Report, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", http.NoBody)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"cellgate/internal/novarelease"
 )
 
-// remedies are what to do about rows that are no hosts, and whether they stand in the
-// way: a compute that runs without one does.
+// remedies say what to do about rows that are no hosts. Their status says whether they block the
+// upgrade: a running compute without a host does.
 var remedies = map[novadb.Reason]struct{ status, do string }{
 	novadb.NoHost:          {warned, "delete the row, it is from before Kilo; or start its nova-compute once"},
 	novadb.NoService:       {warned, "start its nova-compute, or delete the row"},
@@ -30,7 +30,7 @@ var remedies = map[novadb.Reason]struct{ status, do string }{
 	novadb.Unreadable:      {unhealthy, "restart its nova-compute, which writes the column anew; Nova fails whole requests on it"},
 }
 
-// remedyOf is what to do about a row that is no host.
+// remedyOf gives what to do about a row that is no host.
 func remedyOf(l *novadb.LeftOut) string {
 	if strings.Contains(l.Detail, "compared with case") {
 		return "give compute_nodes.host and services.host the same case: nova-compute's [DEFAULT] host"
@@ -47,13 +47,13 @@ func checkLeftOut(u *upgrade) (out results) {
 	return out
 }
 
-// leftOutResult is what a row of compute_nodes that is no host comes to.
+// leftOutResult gives the result for a row of compute_nodes that is no host.
 func leftOutResult(l *novadb.LeftOut) results {
 	what := strings.Join(strings.Fields(fmt.Sprintf("is no host (%s): %s %s %s", l.Reason, l.Host, l.Column, l.Detail)), " ")
 	return diagnose(remedies[l.Reason].status, what, remedyOf(l)).named(fmt.Sprintf("row %d of compute_nodes", l.NodeID))
 }
 
-// checkAggregates names those without a uuid of their own.
+// checkAggregates names the aggregates without a uuid of their own.
 func checkAggregates(u *upgrade) (out results) {
 	for _, a := range u.rows.NamelessAggregates() {
 		out = append(out, diagnose(noted, fmt.Sprintf("%q: its uuid %s; %s stands for it", a.Name, a.Why, a.UUID),
@@ -62,7 +62,7 @@ func checkAggregates(u *upgrade) (out results) {
 	return out
 }
 
-// instanceRemedies are what to do about instances that cannot be imported.
+// instanceRemedies say what to do about instances that the importer cannot import.
 var instanceRemedies = map[importer.Reason]struct{ status, do string }{
 	importer.NoRow:      {unhealthy, "see where it is: delete or evacuate the instance, or bring its host's row back"},
 	importer.NullAmount: {warned, "its flavor's amounts are missing in its row: nova-manage db online_data_migrations; what it uses stays reserved until then"},
@@ -111,7 +111,7 @@ func redundantFilters(files []string, nova config.NovaOptions) (out results) {
 	return out
 }
 
-// checkRatios names allocation ratios that are not set.
+// checkRatios names allocation ratios that nobody has set.
 func checkRatios(u *upgrade) (out results) {
 	for _, r := range u.rows.Ratios() {
 		if r.Unset > 0 {

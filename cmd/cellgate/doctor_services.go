@@ -10,10 +10,10 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// isAgents reports whether an agent reports a host, whoever speaks for it.
+// isAgents reports whether the host has an agent, even if Nova's tables speak for it.
 func isAgents(h *cellgatev1.Host) bool { return h.GetAgentVersion() > 0 }
 
-// checkServices names those that are older than required.
+// checkServices names the services that are older than required.
 func checkServices(u *upgrade) results {
 	required := int64(u.conf.RequiredVersion)
 	if required == 0 {
@@ -53,7 +53,7 @@ func deleteService(s *novadb.Service) string {
 	return "openstack compute service delete " + cmp.Or(s.UUID, fmt.Sprint(s.ID))
 }
 
-// age is how long ago something was seen.
+// age writes how long before now something was seen.
 func age(now, seen time.Time) string {
 	switch d := now.Sub(seen); {
 	case seen.IsZero():
@@ -67,7 +67,7 @@ func age(now, seen time.Time) string {
 	}
 }
 
-// agentOf says which agent a service host has, and gives the host if it is its agent's.
+// agentOf names the agent of a service host. It gives the host too, if its agent reports it.
 func (u *upgrade) agentOf(serviceHost string) (text string, own *cellgatev1.Host) {
 	for _, h := range u.hosts {
 		if h.GetServiceHost() == serviceHost && isAgents(h) {
@@ -80,8 +80,8 @@ func (u *upgrade) agentOf(serviceHost string) (text string, own *cellgatev1.Host
 	return "none", nil
 }
 
-// checkServicesWithoutRows names the services that block the gate because no row of compute_nodes,
-// or none that is a host, is theirs. checkLeftOut reports the rows that stand in the way.
+// checkServicesWithoutRows names the services that block the gate because no row of compute_nodes that
+// is a host names them. checkLeftOut reports the rows that stand in the way.
 func checkServicesWithoutRows(u *upgrade) (out results) {
 	has, rows := map[int64]bool{}, map[string]*novadb.LeftOut{}
 	for i := range u.rows.Hosts {
@@ -112,8 +112,8 @@ func checkServicesWithoutRows(u *upgrade) (out results) {
 	return out
 }
 
-// checkAgents names the hosts that no agent has registered. checkServices reports those whose
-// nova-compute is too old as well.
+// checkAgents names the hosts that no agent has registered. checkServices also reports those whose
+// nova-compute is too old.
 func checkAgents(u *upgrade) results {
 	if !u.listed {
 		return nil
@@ -159,7 +159,7 @@ func checkAgents(u *upgrade) results {
 	return good("have registered all of %s", text)
 }
 
-// checkDifferences names what agents report of their hosts otherwise than the rows say.
+// checkDifferences names what agents report of their hosts differently from the rows.
 func checkDifferences(u *upgrade) (out results) {
 	n := int(u.gate.GetDifferingHosts())
 	switch {
@@ -182,8 +182,8 @@ var differenceRemedies = map[cellgatev1.HostDifference_Kind]string{
 	cellgatev1.HostDifference_INSTANCES:  "complete the agent's instances_dir, or leave that empty and restart the agent: Nova's rows say then which instances there are; delete rows of instances that are gone",
 }
 
-// unknownHosts are the hosts of the shard that no row is of. now is the compute node whose row has a host's
-// names, empty for none. checkLeftOut reports rows that are no hosts.
+// unknownHosts calls each with the shard's hosts that have no row. now is the compute node whose row
+// has the host's names, or empty. checkLeftOut reports rows that are no hosts.
 func (u *upgrade) unknownHosts(each func(h *cellgatev1.Host, now string)) {
 	known, rows := map[string]bool{}, map[[2]string]string{}
 	for i := range u.rows.Hosts {
@@ -200,7 +200,7 @@ func (u *upgrade) unknownHosts(each func(h *cellgatev1.Host, now string)) {
 	}
 }
 
-// checkGoneHosts names hosts whose rows are gone, while claims are on them.
+// checkGoneHosts names hosts whose rows are gone while they still have claims.
 func checkGoneHosts(u *upgrade) (out results) {
 	u.unknownHosts(func(h *cellgatev1.Host, now string) {
 		id, claims := h.GetHostUuid(), counted(int(h.GetInstances()), "claim")
@@ -217,8 +217,8 @@ func checkGoneHosts(u *upgrade) (out results) {
 	return out
 }
 
-// checkAgentsWithoutRows names hosts whose agents say another uuid than nova-compute does: nothing but the
-// agent knows of such a host.
+// checkAgentsWithoutRows names hosts whose agents report another uuid than nova-compute. Only the agent
+// knows of such a host.
 func checkAgentsWithoutRows(u *upgrade) (out results) {
 	u.unknownHosts(func(h *cellgatev1.Host, now string) {
 		if !isAgents(h) {

@@ -21,7 +21,7 @@ import (
 // mostNamed is how many hosts, rows or instances a check of an upgrade names for each status.
 const mostNamed = 20
 
-// upgradeChecks look at one cell, in this order.
+// upgradeChecks examine one cell, in this order.
 var upgradeChecks = []check[*upgrade]{
 	{"scheduler", checkScheduler},
 	{"gate", checkGate},
@@ -40,7 +40,7 @@ var upgradeChecks = []check[*upgrade]{
 	{"claims", checkClaims},
 }
 
-// withRows is a check of what was read of the legacy database.
+// withRows makes a check run only when the reader has read the legacy database.
 func withRows(run func(*upgrade) results) func(*upgrade) results {
 	return func(u *upgrade) results {
 		if u.rows == nil {
@@ -57,21 +57,21 @@ type upgrade struct {
 	// down is the cell's service_down_time.
 	down time.Duration
 
-	// scheduler are the cell's replicas, nil when it has none. listed: they listed the cell's
-	// hosts, in order and by uuid; else schedulerErr says why not.
+	// scheduler are the cell's replicas, nil when it has none. listed reports that they listed the
+	// cell's hosts: hosts has them in order, and byUUID by uuid. Else schedulerErr says why not.
 	scheduler    *replicas
 	listed       bool
 	schedulerErr error
 	hosts        []*cellgatev1.Host
 	byUUID       map[string]*cellgatev1.Host
-	// gate is nil when the cell has none, or gateErr says why it is not known.
+	// gate is nil when the cell has none, or when gateErr says why it is not known.
 	gate    *cellgatev1.Gate
 	gateErr error
 
-	// rows are what was read of the legacy database, nil when err says why not.
+	// rows are what the reader read of the legacy database, nil when err says why not.
 	rows *novadb.Snapshot
 	err  error
-	// imported is what a dry run of the importer came to, nil for none.
+	// imported is the report of a dry run of the importer, nil for none.
 	imported     *importer.Report
 	unclaimed    []importer.UnclaimedInstance
 	unclaimedErr error
@@ -219,11 +219,11 @@ func (u *upgrade) readTables(ctx context.Context, conf novadb.Config) error {
 	return nil
 }
 
-// lookOnceMore is how long after a look that found something the next one is made.
+// lookOnceMore is the pause before a second search for unclaimed instances.
 const lookOnceMore = 3 * time.Second
 
-// findUnclaimed asks the cell which instances have no claim. Some may be about to be deleted: those count that
-// a second look finds too.
+// findUnclaimed asks the cell which instances have no claim. Some may be about to be deleted, so it
+// counts only those that a second search finds too.
 func (u *upgrade) findUnclaimed(ctx context.Context, reader *novadb.Reader, m *importer.Importer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -248,7 +248,7 @@ func (u *upgrade) findUnclaimed(ctx context.Context, reader *novadb.Reader, m *i
 	return nil
 }
 
-// dryCell takes hosts and does nothing.
+// dryCell accepts hosts and stores nothing.
 type dryCell struct{}
 
 func (dryCell) ImportHosts(_ context.Context, in *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
@@ -259,7 +259,7 @@ func (dryCell) ImportHosts(_ context.Context, in *cellv1.ImportHostsRequest, _ .
 	return out, nil
 }
 
-// problemOf is an error in a line, with the trouble that a reader found.
+// problemOf writes an error on one line, with the trouble that a reader found.
 func problemOf(err error) string {
 	text := wording(err)
 	if t := novadb.TroubleOf(err); t != "" {

@@ -69,7 +69,8 @@ The script disables the hosts first.`,
 	return cmd
 }
 
-// readSpecs reads rows of Nova's request_specs: a line each, the instance, blanks, and the spec as JSON.
+// readSpecs reads rows of Nova's request_specs. Each line has the instance, blanks, and the spec as
+// JSON.
 func readSpecs(text []byte) ([]*cellgatev1.InstanceSpec, error) {
 	var out []*cellgatev1.InstanceSpec
 	for n, line := range strings.Split(string(text), "\n") {
@@ -90,7 +91,7 @@ func readSpecs(text []byte) ([]*cellgatev1.InstanceSpec, error) {
 }
 
 func showDrain(p *page, m *cellgatev1.PlanDrainResponse) {
-	// Of one host the summary names it.
+	// The summary names a single host.
 	from := "FROM"
 	if len(m.GetHosts()) == 1 {
 		from = wideOnly + from
@@ -141,7 +142,7 @@ var needTexts = map[cellgatev1.UnknownNeed]string{
 	cellgatev1.UnknownNeed_NEED_FLAVOR:     "flavor id",
 }
 
-// drainSummary says in a sentence what becomes of the instances.
+// drainSummary says in a sentence where the instances go.
 func drainSummary(m *cellgatev1.PlanDrainResponse) string {
 	on := 0
 	for _, h := range m.GetHosts() {
@@ -218,10 +219,10 @@ func drainCaveats(m *cellgatev1.PlanDrainResponse) (lines []string) {
 	return lines
 }
 
-// refusedAlike are the instances that one text refuses.
+// refusedAlike are the instances that the planner refuses for the same reason.
 type refusedAlike struct{ who, text string }
 
-// refusals joins what was refused for the same reason.
+// refusals joins the refused instances that have the same reason.
 func refusals(m *cellgatev1.PlanDrainResponse) []refusedAlike {
 	var order []string
 	who, change := map[string][]string{}, map[string]string{}
@@ -256,7 +257,7 @@ func groupText(i *cellgatev1.DrainInstance) string {
 	return i.GetGroupPolicy() + " " + i.GetGroupUuid()
 }
 
-// amountsText has VCPU, MEMORY_MB and DISK_GB first.
+// amountsText writes amounts, with VCPU, PCPU, MEMORY_MB and DISK_GB first.
 func amountsText(i *cellgatev1.DrainInstance) string {
 	var parts []string
 	first := []string{"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}

@@ -20,7 +20,7 @@ const (
 	exitUnreachable = 3
 )
 
-// usageError is an error of who typed the command.
+// usageError is an error that whoever typed the command must correct.
 type usageError struct {
 	command string
 	err     error
@@ -36,11 +36,11 @@ func usage(cmd *cobra.Command, err error) error {
 	return &usageError{command: cmd.CommandPath(), err: err}
 }
 
-// unreachableError: no answer came from a gateway, or from who is named instead.
+// unreachableError reports that no answer came from a gateway, or from who.
 type unreachableError struct {
 	who  string
 	addr string
-	// why no connection could be made and what to do, when that is known.
+	// why says why no connection came about and what to do, when that is known.
 	why string
 	err error
 }
@@ -55,15 +55,15 @@ func (e *unreachableError) Error() string {
 
 func (e *unreachableError) Unwrap() error { return e.err }
 
-// serverError kept a process that serves from starting, or ended it: whoever
-// runs it must see every cause.
+// serverError ended a serving process, or kept it from starting. Whoever runs the process must see
+// every cause.
 type serverError struct{ err error }
 
 func (e *serverError) Error() string { return e.err.Error() }
 func (e *serverError) Unwrap() error { return e.err }
 
-// serves makes the errors of a command that serves serverErrors, except those of
-// its configuration and its flags.
+// serves turns the errors of a command that serves into serverErrors, except those of its configuration
+// and its flags.
 func serves(work func(*cobra.Command) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		err := work(cmd)
@@ -74,15 +74,15 @@ func serves(work func(*cobra.Command) error) func(*cobra.Command, []string) erro
 	}
 }
 
-// isUsage reports whether who typed the command must change it.
+// isUsage reports whether whoever typed the command must change it.
 func isUsage(err error) bool {
 	var asked *usageError
 	var problems *config.Problems
 	return errors.As(err, &asked) || errors.As(err, &problems)
 }
 
-// usageArgs makes the errors of a check of arguments, and those of flags that
-// exclude or need each other, usage errors.
+// usageArgs turns the errors of a check of arguments into usage errors, and those of flags that exclude
+// or need each other.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
@@ -96,7 +96,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// knownCommand refuses what is no subcommand and names those alike.
+// knownCommand refuses an unknown subcommand and names similar ones.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -108,7 +108,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// group makes a command that only has subcommands: without one it says which there are.
+// group makes a command that only has subcommands. Without one it lists them.
 func group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args, cmd.SuggestionsMinimumDistance = usageArgs(knownCommand), 2
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -121,9 +121,9 @@ func group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// unknownCommand says that the arguments of a command begin with no subcommand of it; nil when
-// they may be its own. Of a command that takes arguments they are, unless too many or one
-// alike to a subcommand say otherwise.
+// unknownCommand gives an error when a command's arguments begin with an unknown subcommand; nil when
+// they may be its own. A command that takes arguments owns them, unless the first is similar to a
+// subcommand.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 || !cmd.HasSubCommands() {
 		return nil
@@ -135,7 +135,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return knownCommand(cmd, args)
 }
 
-// oneArgOr checks the argument of a command that has subcommands too.
+// oneArgOr checks the argument of a command that also has subcommands.
 func oneArgOr(cmd *cobra.Command, args []string) error {
 	err := cobra.MaximumNArgs(1)(cmd, args)
 	if unknown := unknownCommand(cmd, args); err != nil && unknown != nil {
@@ -144,7 +144,7 @@ func oneArgOr(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// newHelp is cobra's help command, which ends with success for what there is no help for.
+// newHelp replaces cobra's help command, which ends with success for a command that does not exist.
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -164,7 +164,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// exitStatus says how a command ended.
+// exitStatus gives the exit status for a command's error.
 func exitStatus(err error) int {
 	var silent *unreachableError
 	switch {
@@ -178,8 +178,8 @@ func exitStatus(err error) int {
 	return exitRefused
 }
 
-// wording is an error as a person reads it: without its kind, with every field
-// that is wrong, and with its causes when it is a process that serves that ends.
+// wording writes an error for a person: without its kind, and with every wrong field. For a serving
+// process that ends it has all causes.
 func wording(err error) string {
 	var e *fault.Error
 	var server *serverError
@@ -204,7 +204,7 @@ func wording(err error) string {
 	return b.String()
 }
 
-// chain is an error with all its causes on one line, without their kinds.
+// chain writes an error with all its causes on one line, without their kinds.
 func chain(err error) string {
 	text := err.Error()
 	for _, k := range fault.Kinds() {

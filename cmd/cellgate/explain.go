@@ -65,7 +65,7 @@ func showExplanation(p *page, m *cellgatev1.ExplainDestinationsResponse) {
 	}
 }
 
-// exactness says what an answer is not.
+// exactness says what limits an answer.
 func exactness(exact, partial bool) string {
 	switch {
 	case partial:
@@ -88,7 +88,8 @@ func showFunnel(p *page, hosts int32, rejects []*cellgatev1.RejectCount) {
 	t.printBelow()
 }
 
-// showSources shows where the hosts of each cell come from, and the version of its table that was looked at.
+// showSources shows where the hosts of each cell come from, and which version of its table the cell
+// examined.
 func showSources(p *page, reports []*cellgatev1.CellReport) {
 	t := p.table("CELL", "SOURCE", "TABLE VERSION")
 	for _, r := range reports {
@@ -99,8 +100,8 @@ func showSources(p *page, reports []*cellgatev1.CellReport) {
 	t.printBelow()
 }
 
-// showRanked lists ranked hosts; the chosen one, by its uuid, is marked, and those of the same weight as another. scores
-// heads the column of scores.
+// showRanked lists ranked hosts. It marks the host of uuid chosen, and those that share a weight.
+// scores heads the column of scores.
 func showRanked(p *page, ranked []*cellgatev1.RankedHost, chosen, scores string) {
 	t := p.table("RANK", "HOST", "CELL", "ZONE", "WEIGHT", scores)
 	for i, h := range ranked {
@@ -116,7 +117,7 @@ func showRanked(p *page, ranked []*cellgatev1.RankedHost, chosen, scores string)
 	t.printBelow()
 }
 
-// explainDecision shows why a past decision came out as it did, from what was stored with it.
+// explainDecision shows why a past decision came out as it did, from the record stored with it.
 func explainDecision(c *client, cmd *cobra.Command, id string) error {
 	var clash error
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
@@ -131,7 +132,8 @@ func explainDecision(c *client, cmd *cobra.Command, id string) error {
 		func(p *page, m *cellgatev1.GetDecisionResponse) { showDecisionReasons(p, m.GetDecision()) })
 }
 
-// showDecisionReasons shows the ranking, the funnel and what was lacking, as they are in a decision's record.
+// showDecisionReasons shows a decision's ranking, its funnel and what hosts lacked, all from its
+// record.
 func showDecisionReasons(p *page, d *cellgatev1.Decision) {
 	p.prose("From the record of decision %s of %s: hosts may have changed since.", d.GetDecisionId(), timeText(d.GetDecidedAt()))
 	if d.GetRefusal() != "" {
@@ -156,7 +158,7 @@ func showDecisionReasons(p *page, d *cellgatev1.Decision) {
 	showMisses(p, n)
 }
 
-// chosenHost is the uuid of the host of a decision's first instance.
+// chosenHost gives the uuid of the host of a decision's first instance.
 func chosenHost(d *cellgatev1.Decision) string {
 	if len(d.GetDestinations()) == 0 {
 		return ""
@@ -164,7 +166,7 @@ func chosenHost(d *cellgatev1.Decision) string {
 	return d.GetDestinations()[0].GetSelected().GetComputeNodeUuid()
 }
 
-// scoreTexts has the weighers that tell hosts apart: RAMWeigher 0.75 (raw 12288 x 1).
+// scoreTexts writes the weighers whose score is not 0: RAMWeigher 0.75 (raw 12288 x 1).
 func scoreTexts(scores []*cellgatev1.WeigherScore) string {
 	var texts []string
 	for _, s := range scores {
@@ -175,7 +177,7 @@ func scoreTexts(scores []*cellgatev1.WeigherScore) string {
 	return strings.Join(texts, ", ")
 }
 
-// misses are what hosts lack for a request, as refusals and explanations have it.
+// misses are what hosts lack for a request, in a refusal or an explanation.
 type misses interface {
 	GetConditions() []*cellgatev1.Condition
 	GetNearest() []*cellgatev1.NearMiss
@@ -184,10 +186,11 @@ type misses interface {
 	GetUnexaminedCells() []string
 }
 
-// shownNearest is how many near misses are shown.
+// shownNearest is how many near misses the page shows.
 const shownNearest = 5
 
-// showMisses says what the hosts that do not pass lack, and what would change that; nothing when that is not known.
+// showMisses shows what the rejected hosts lack, and what would change that. It shows nothing when that
+// is not known.
 func showMisses(p *page, why misses) {
 	t := p.table("CONDITION", "HOSTS WITHOUT", "FOR THIS ALONE")
 	for _, c := range why.GetConditions() {

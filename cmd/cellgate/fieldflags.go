@@ -11,7 +11,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// flagOfField are the flags that fill fields of requests, and the arguments that do, where a command has no such flag.
+// flagOfField names, for a field of requests, the flags or the arguments that fill it.
 var flagOfField = map[string][]string{
 	"host_uuid": {"host", "HOST"}, "hosts": {"HOST"}, "consumer_uuid": {"instance", "INSTANCE", "CONSUMER"}, "instance_uuid": {"instance"},
 	"instance_uuids": {"instance"}, "claim_id": {"CLAIM"}, "to_consumer": {"TO"}, "decision_id": {"decision", "DECISION"}, "cell": {"cell", "CELL"},
@@ -26,7 +26,7 @@ var flagOfField = map[string][]string{
 	"database": {"database"}, "api": {"api-database"}, "cell_uuid": {"cell-uuid"}, "since": {"since"}, "if_generation": {"if-generation"},
 }
 
-// uuidHelp says where the uuid is of what cellgate knows no name of.
+// uuidHelp says where to find the uuid of an object that cellgate knows no name of.
 var uuidHelp = map[string]string{
 	"consumer_uuid": instanceHelp, "instance_uuid": instanceHelp, "instance_uuids": instanceHelp, "to_consumer": instanceHelp,
 	"instance_group": `cellgate does not know names of server groups: "openstack server group show -f value -c id NAME" gives the uuid of one`,
@@ -34,11 +34,11 @@ var uuidHelp = map[string]string{
 
 const instanceHelp = `cellgate does not know names of instances: "openstack server show -f value -c id NAME" gives the uuid of one`
 
-// withoutIndex is a path of fields without keys and indexes.
+// withoutIndex matches the keys and indexes in a path of fields.
 var withoutIndex = regexp.MustCompile(`\[[^\]]*\]`)
 
-// flagged says what is wrong with the fields of a request by the command's flags and arguments. A request from a file keeps
-// the names of its fields.
+// flagged reports the wrong fields of a request by the command's flags and arguments. It keeps the
+// names of the fields when the request comes from a file.
 func flagged(cmd *cobra.Command, err error) error {
 	var e *fault.Error
 	if !errors.As(err, &e) || len(e.Fields) == 0 || cmd.Flags().Changed("file") {
@@ -61,7 +61,7 @@ func flagged(cmd *cobra.Command, err error) error {
 	return fault.InvalidFields(fields)
 }
 
-// fillerOf is the flag or argument of a command that fills a field; empty for none.
+// fillerOf gives the flag or argument of a command that fills a field; empty for none.
 func fillerOf(cmd *cobra.Command, field string) string {
 	for _, name := range flagOfField[field] {
 		if cmd.Flags().Lookup(name) != nil {

@@ -43,7 +43,7 @@ to do.`,
 	return cmd
 }
 
-// findingKinds are the kinds as --kind takes them.
+// findingKinds gives the kinds as --kind takes them.
 func findingKinds() []string {
 	var all []string
 	for n := int32(1); cellgatev1.Finding_Kind_name[n] != ""; n++ {
@@ -52,7 +52,7 @@ func findingKinds() []string {
 	return all
 }
 
-// widthOfWhat is how many bytes of what a finding says the table has: with " …", as wide as a uuid.
+// widthOfWhat is how many bytes of a finding's text the table shows: with " …", as wide as a uuid.
 const widthOfWhat = 34
 
 func showFindings(p *page, m *cellgatev1.ListFindingsResponse) {
@@ -81,7 +81,7 @@ func showFindings(p *page, m *cellgatev1.ListFindingsResponse) {
 	}
 }
 
-// reconciledText says how a cell was looked at.
+// reconciledText says when and how far reconciliation compared a cell.
 func reconciledText(c *cellgatev1.ReconciledCell) string {
 	var parts []string
 	if c.GetLookedAt() == nil {
@@ -98,7 +98,7 @@ func reconciledText(c *cellgatev1.ReconciledCell) string {
 	return c.GetCell() + ": " + strings.Join(parts, "; ")
 }
 
-// byKind counts findings that stand, for a sentence; "" for none.
+// byKind counts the unrepaired findings of each kind, for a sentence; "" for none.
 func byKind(all []*cellgatev1.Finding) string {
 	count := map[string]int{}
 	for _, f := range all {

@@ -11,7 +11,7 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// flagProblem says what is wrong with a flag as it was typed: which flag may be meant, and what its value must be.
+// flagProblem explains a mistyped flag: which flag may be meant, or what form its value must have.
 func flagProblem(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var bad *pflag.InvalidValueError
@@ -33,14 +33,14 @@ func flagProblem(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// valueForms say what a flag's value must be, by pflag's type of the flag.
+// valueForms says what a flag's value must be, by pflag's type of the flag.
 var valueForms = map[string]string{
 	"bool": "true or false", "duration": "a duration as 30s, 10m or 2h",
 	"int": "a whole number", "int32": "a whole number of 32 bits", "int64": "a whole number", "uint64": "a whole number of 0 or more", "uint": "a whole number of 0 or more",
 	"float64": "a number", "stringToInt": "NAME=NUMBER", "stringToInt64": "NAME=NUMBER", "stringToString": "NAME=VALUE",
 }
 
-// noneOf says that a flag's value is none of those there are, and which may be meant.
+// noneOf says that a flag does not have this value, and which one may be meant.
 func noneOf(flag, value string, known []string) error {
 	return fmt.Errorf("%s: %q is none of %s%s", flag, value, strings.Join(known, ", "), suggest.MeantOf(value, known, 2))
 }

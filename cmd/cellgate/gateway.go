@@ -64,18 +64,18 @@ flags win.`,
 	return cmd
 }
 
-// doors are where a gateway meets others.
+// doors are how others reach a gateway, and how it reaches them.
 type doors struct {
 	grpc, http net.Listener
 	// tls admits the callers of both.
 	tls *security.Server
 	// cells dials a replica of a cell.
 	cells dialFunc
-	// placement and neutron are where Nova's are.
+	// placement and neutron are Nova's services of those names.
 	placement, neutron novaconf.Service
 }
 
-// nameOf is what people know a process by: its machine, and where it listens.
+// nameOf gives the name by which people know a process: its machine, and where it listens.
 func nameOf(door net.Listener) string {
 	machine, err := os.Hostname()
 	if err != nil {
@@ -84,7 +84,7 @@ func nameOf(door net.Listener) string {
 	return machine + " (" + door.Addr().String() + ")"
 }
 
-// rulesOf are what a gateway decides by.
+// rulesOf gives the rules by which a gateway decides.
 func rulesOf(c config.Gateway) rules.Config {
 	out := rules.Config{
 		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, Options: (*rules.Options)(&c.Nova),
@@ -99,8 +99,8 @@ func rulesOf(c config.Gateway) rules.Config {
 	return out
 }
 
-// addGateway adds a gateway, its gRPC server and its REST server, which reaches
-// the gRPC server over a connection in memory: both are one path.
+// addGateway adds a gateway, its gRPC server and its REST server. The REST server calls the gRPC server
+// over a connection in memory, so both have one path.
 func (a *assembly) addGateway(c config.Gateway, d doors) error {
 	cfg := gateway.Config{
 		Name: nameOf(d.grpc), WebURL: "http://" + d.http.Addr().String(),

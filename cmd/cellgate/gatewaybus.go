@@ -18,8 +18,8 @@ import (
 	"cellgate/internal/security"
 )
 
-// addBus adds the server of Nova's message bus, when it is enabled. It calls the
-// gateway's own gRPC server over conn, as REST does. legacyCells are those of gateway.legacy.
+// addBus adds the server of Nova's message bus, when it is enabled. Like REST, it calls the gateway's
+// own gRPC server, over conn. legacyCells are the cells of gateway.legacy.
 func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Service, g *gateway.Gateway, conn *grpc.ClientConn) error {
 	if !c.Enabled {
 		return nil
@@ -60,12 +60,12 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Service
 		return fmt.Errorf("gateway.bus: %w", err)
 	}
 	g.Health().Also(b.Check)
-	// After the gRPC server: it stops before that.
+	// It starts after the gRPC server, so that it stops before it.
 	a.add(lifecycle.Part{Name: "message bus", Run: b.Run, Drain: b.Drain})
 	return nil
 }
 
-// busTLS reads the files of TLS.
+// busTLS reads the TLS files.
 func busTLS(c config.Bus) (*tls.Config, error) {
 	out := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CA != "" {

@@ -21,8 +21,8 @@ import (
 	"cellgate/internal/security"
 )
 
-// addPlacement adds the Placement API, when it is enabled. Its callers have Keystone's tokens: the roles of the REST
-// API do not count there.
+// addPlacement adds the Placement API, when it is enabled. Keystone's tokens admit its callers: the
+// roles of the REST API do not count there.
 func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *security.Server) error {
 	c := of.Placement
 	if !c.Enabled {
@@ -71,11 +71,11 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 	return nil
 }
 
-// tapStartWithin bounds how long a gateway waits for the tapped Placement when it starts.
+// tapStartWithin bounds how long a starting gateway waits for the tapped Placement.
 const tapStartWithin = 20 * time.Second
 
-// addTap has a Placement answer, and copies what is written to it to the cells; their answers to reads, by api, are
-// compared with its own.
+// addTap has a Placement answer, and copies writes to it to the cells. It compares the cells' answers
+// to reads, which api gives, with the Placement's own.
 func (a *assembly) addTap(base string, k placement.KeystoneConfig, cells mirror.Target, api http.Handler) (http.Handler, error) {
 	token := mirror.StaticToken("admin")
 	if k.AuthURL != "" {
@@ -97,8 +97,9 @@ func (a *assembly) addTap(base string, k placement.KeystoneConfig, cells mirror.
 	return tap, nil
 }
 
-// hostCells finds the cell of a compute node in Nova's tables, which gateway.legacy names; nil when it names none. It asks
-// one cell's database after the other, since nova-compute creates its provider only once.
+// hostCells gives a function that finds the cell of a compute node in Nova's tables. It gives nil when
+// gateway.legacy names none. The function asks one cell's database after the other, since nova-compute
+// creates its provider only once.
 func hostCells(g config.Gateway) (func(ctx context.Context, uuid string) (string, error), error) {
 	tables := map[string]*novadb.Opener{}
 	for _, c := range g.Legacy {

@@ -62,7 +62,7 @@ func showHosts(p *page, m *cellgatev1.ListHostsResponse) {
 	footer(p, "hosts", len(m.GetHosts()), m.GetNextPageToken() != "", m.GetUnavailableCells())
 }
 
-// source is who a list says speaks for a host; hostSource says more.
+// source gives, for lists, who speaks for a host; hostSource says more.
 func source(h *cellgatev1.Host) string {
 	switch {
 	case h.GetPlacementTree():
@@ -73,8 +73,9 @@ func source(h *cellgatev1.Host) string {
 	return "agent"
 }
 
-// reportAge is how long ago a host's agent reported, or Nova's tables were imported; "-" for never since the replica started.
-// Placement's API has no age: computes write to it when something changes.
+// reportAge says how long ago a host's agent reported, or the gateway imported Nova's tables; "-" for
+// never since the replica started. Placement's API has no age: computes write to it when something
+// changes.
 func reportAge(h *cellgatev1.Host) string {
 	at := h.GetLastSeenAt()
 	if h.GetImported() {
@@ -86,12 +87,12 @@ func reportAge(h *cellgatev1.Host) string {
 	return age(time.Now(), at.AsTime())
 }
 
-// capacity is Placement's: (total - reserved) * allocation_ratio, rounded down.
+// capacity gives Placement's capacity: (total - reserved) * allocation_ratio, rounded down.
 func capacity(i *cellgatev1.HostInventory) int64 {
 	return int64(float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio())
 }
 
-// hostState names a host's state; one whose newest state is refused is marked.
+// hostState names a host's state, and marks a host whose newest state the cell refuses.
 func hostState(h *cellgatev1.Host) string {
 	if h.GetRefused() != nil {
 		return knownState(h) + " (newer state refused)"
@@ -121,7 +122,7 @@ func knownState(h *cellgatev1.Host) string {
 	return "up"
 }
 
-// refusedLine says what is refused of a host, as a line; "" for nothing.
+// refusedLine says on a line what the cell refuses of a host; "" for nothing.
 func refusedLine(h *cellgatev1.Host) string {
 	r := h.GetRefused()
 	if r == nil {
@@ -137,7 +138,7 @@ func refusedLine(h *cellgatev1.Host) string {
 	return fmt.Sprintf("its newer state, version %d, is refused since %s: %s; %s\n", r.GetVersion(), timeText(r.GetSince()), strings.Join(r.GetProblems(), ", "), then)
 }
 
-// hostSource says who speaks for a host.
+// hostSource says in full who speaks for a host.
 func hostSource(h *cellgatev1.Host) string {
 	text := fmt.Sprintf("agent version %d", h.GetAgentVersion())
 	if h.GetImported() {
@@ -158,7 +159,7 @@ func hostSource(h *cellgatev1.Host) string {
 	return text + ", no agent reports it"
 }
 
-// shortUUID is how much of a child provider's uuid a table that is not wide has.
+// shortUUID is how many characters of a child provider's uuid a table shows that is not wide.
 const shortUUID = 8
 
 // showHost prints one host in full.
@@ -169,7 +170,7 @@ func showHost(p *page, m *cellgatev1.GetHostResponse) {
 		h.GetHostUuid(), h.GetNodename(), h.GetGeneration(), hostSource(h), adminLine(h.GetAdmin()), refusedLine(h))
 	p.labelled("aggregates", joined(h.GetAggregates(), (*cellgatev1.HostAggregate).GetName, ", "))
 	p.labelled("traits", strings.Join(h.GetTraits(), " "))
-	// What Nova's tables have in use beside instances is in use to whoever asks.
+	// Whatever Nova's tables have in use beside instances counts as in use for everybody.
 	t := p.table("RESOURCE CLASS", "TOTAL", "RESERVED", "RATIO", "CAPACITY", "USED", "MIN", "MAX", "STEP", "PROVIDER")
 	for _, i := range h.GetInventories() {
 		provider := i.GetProviderUuid()

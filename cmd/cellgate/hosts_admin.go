@@ -13,7 +13,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// newHostsAdmin makes the commands that take a host out of service, and back.
+// newHostsAdmin makes the commands that take a host out of service and put it back.
 func newHostsAdmin(t terminal) []*cobra.Command {
 	const host = "710c6178-bcf9-40bc-9303-112cd17ef687"
 	of := func(use, short, long, example string, state cellgatev1.HostAdmin_State) *cobra.Command {
@@ -70,8 +70,8 @@ as disabled, or does not report, stays out of service.`, "", cellgatev1.HostAdmi
 	}
 }
 
-// adminText shows the state that an operator gave a host, and that of its service in Nova; ""
-// when instances may be placed there.
+// adminText shows the state that an operator gave a host, and the state of its service in Nova. It
+// gives "" when both allow instances there.
 func adminText(a *cellgatev1.HostAdmin) string {
 	text := operatorText(a)
 	switch nova := a.GetNova(); {

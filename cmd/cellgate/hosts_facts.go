@@ -77,7 +77,8 @@ func readFacts(name string, stdin io.Reader) (*structpb.Struct, error) {
 	return facts, nil
 }
 
-// readInput reads a file, or standard input for "-": at most 16 MiB, more than a gateway accepts.
+// readInput reads a file, or standard input for "-". It reads at most 16 MiB, more than a gateway
+// accepts.
 func readInput(name string, stdin io.Reader) ([]byte, error) {
 	const most = 16 << 20
 	if name == "-" {

@@ -9,7 +9,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// showHardware prints the NUMA cells and devices of a host that has some, and who takes what of them.
+// showHardware prints a host's NUMA cells and devices, if it has some, and which instances take what of
+// them.
 func showHardware(p *page, h *cellgatev1.Host) {
 	t := p.table("NUMA CELL", "SHARED CPUS", "DEDICATED", "PINNED", "SHARED USED", "MEMORY MB", "PAGES FREE", "+SOCKET")
 	for _, n := range h.GetNumaCells() {
@@ -43,7 +44,7 @@ func showHardware(p *page, h *cellgatev1.Host) {
 	}
 }
 
-// pagesText is how many pages of a size are free: "100 of 2 MiB".
+// pagesText says how many pages of a size are free: "100 of 2 MiB".
 func pagesText(g *cellgatev1.HostPages) string {
 	return fmt.Sprintf("%d of %s", g.GetTotal()-g.GetUsed()-g.GetReserved(), pageSizeText(g.GetSizeKb()))
 }
@@ -58,7 +59,7 @@ func pageSizeText(kb int64) string {
 	return fmt.Sprintf("%d KiB", kb)
 }
 
-// numaClaimText is what an instance takes of a NUMA cell: "cell 0: CPUs 5-6, 64 MB".
+// numaClaimText says what an instance takes of a NUMA cell: "cell 0: CPUs 5-6, 64 MB".
 func numaClaimText(n *cellgatev1.NumaCellClaim) string {
 	var parts []string
 	if n.GetPinnedCpus() != "" {

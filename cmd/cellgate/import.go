@@ -88,7 +88,7 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 	return cmd
 }
 
-// importing is one run of the command.
+// importing has what one run of the command works with.
 type importing struct {
 	legacy   config.LegacyCell
 	cell     *replicas
@@ -103,13 +103,13 @@ func (i *importing) importer() (*importer.Importer, error) {
 	return importer.New(importer.Config{Cell: i.legacy.Cell, MaxLeftOut: i.lines, Progress: i.progress})
 }
 
-// imported is what the command says as JSON.
+// imported is the command's result as JSON.
 type imported struct {
 	Cell   string                `json:"cell"`
 	At     time.Time             `json:"at"`
 	Counts map[importer.What]int `json:"counts"`
 	Lines  []importer.Line       `json:"differences"`
-	// Written is unset when nothing was.
+	// Written is unset when the command wrote nothing.
 	Written *importer.Report `json:"written,omitempty"`
 }
 
@@ -151,7 +151,8 @@ func (i *importing) run(ctx context.Context, dry, asJSON bool) error {
 // fillEvery is the pause between two steps of an import.
 const fillEvery = 250 * time.Millisecond
 
-// fill makes steps until nothing waits, twice, so that instances count that came with the first.
+// fill makes steps until two in a row leave nothing waiting, so that instances count that came with the
+// first.
 func (i *importing) fill(ctx context.Context) (total importer.Report, err error) {
 	m, err := i.importer()
 	if err != nil {
@@ -178,7 +179,7 @@ func (i *importing) fill(ctx context.Context) (total importer.Report, err error)
 	return total, nil
 }
 
-// add adds a step to the total, of which what is not of a step is the last one's.
+// add adds a step's counts to the total. All other values of the total become those of this step.
 func add(t, r *importer.Report) {
 	sent, taken, same, agents, refused := t.Sent, t.Taken, t.Unchanged, t.OwnedByAgents, t.Refused
 	adopted, confirmed, released, conflicts, over, kept := t.Adopted, t.Confirmed, t.Released, t.ClaimedElsewhere, t.Overcommitted, t.NewerClaimsSkipped
@@ -187,7 +188,7 @@ func add(t, r *importer.Report) {
 	t.Adopted, t.Confirmed, t.Released, t.ClaimedElsewhere, t.Overcommitted, t.NewerClaimsSkipped = t.Adopted+adopted, t.Confirmed+confirmed, t.Released+released, t.ClaimedElsewhere+conflicts, t.Overcommitted+over, t.NewerClaimsSkipped+kept
 }
 
-// summary is the order of the table.
+// summary has the rows of the table in order.
 var summary = []struct {
 	what importer.What
 	text string
@@ -236,8 +237,8 @@ func (s *imported) show(p *page) {
 	p.printf("\nnothing was written\n")
 }
 
-// newProgress tells how far something is that takes more than two seconds, at most
-// every two.
+// newProgress gives a function that prints how far work is, at most once in two seconds. It prints
+// nothing before two seconds have passed.
 func newProgress(w io.Writer) func(what string, done, all int) {
 	last := time.Now()
 	return func(what string, done, all int) {

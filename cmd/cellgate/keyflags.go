@@ -13,8 +13,8 @@ import (
 	"cellgate/internal/telemetry"
 )
 
-// keyFlag is a flag that sets a key of the configuration. It keeps the text;
-// the configuration reads it, so that all its problems are reported together.
+// keyFlag is a flag that sets a key of the configuration. It only keeps the text: the configuration
+// reads it, so that one error has all problems.
 type keyFlag struct {
 	key   config.Key
 	text  string
@@ -35,7 +35,7 @@ func (f *keyFlag) Type() string {
 	return f.key.Kind.String()
 }
 
-// Set takes the flag's text; lists grow when the flag is given again.
+// Set stores the flag's text. A list grows each time the flag is given.
 func (f *keyFlag) Set(text string) error {
 	switch {
 	case f.given && f.key.Kind == config.Table:
@@ -47,8 +47,8 @@ func (f *keyFlag) Set(text string) error {
 	return nil
 }
 
-// bindKeys adds --config and a flag for each key of a section, of log and of telemetry; the
-// function it returns loads the configuration.
+// bindKeys adds --config and a flag for each key of a section, of log and of telemetry. The function
+// that it gives loads the configuration.
 func bindKeys(cmd *cobra.Command, section string, env []string) func() (config.Config, error) {
 	load := bindKeysWithDetails(cmd, section, env)
 	return func() (config.Config, error) {
@@ -57,7 +57,7 @@ func bindKeys(cmd *cobra.Command, section string, env []string) func() (config.C
 	}
 }
 
-// bindKeysWithDetails does as bindKeys; the configuration comes with its origins and notes.
+// bindKeysWithDetails does the same as bindKeys, and gives the configuration's origins and notes too.
 func bindKeysWithDetails(cmd *cobra.Command, section string, env []string) func() (config.Config, *configDetails, error) {
 	file := cmd.Flags().String("config", "", "YAML file with the keys below")
 	var flags []*keyFlag
@@ -95,8 +95,8 @@ func bindKeysWithDetails(cmd *cobra.Command, section string, env []string) func(
 	}
 }
 
-// gatewayProblems reports filters and weighers that there are not, and expressions that
-// cannot be asked.
+// gatewayProblems reports filters and weighers that do not exist, invalid expressions, and invalid URLs
+// of the message bus.
 func gatewayProblems(c config.Config) []fault.Field {
 	bad := append(rules.UnknownNames(c.Gateway.Filters, rulesOf(c.Gateway).Weighers),
 		rules.CheckExpressions(c.Gateway.FilterExpression, c.Gateway.WeighExpression, c.Gateway.WeighMultiplier, len(c.Gateway.Legacy) > 0)...)

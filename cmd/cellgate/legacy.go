@@ -15,14 +15,14 @@ import (
 	"cellgate/internal/config"
 )
 
-// readerConfig makes the configuration of a reader of a legacy cell. uuid may be empty
-// when there is an API database.
+// readerConfig makes the configuration of a legacy cell's reader. uuid may be empty when there is an
+// API database.
 func readerConfig(c config.LegacyCell, uuid string) (novadb.Config, error) {
 	out := novadb.Config{
 		Cell: c.Cell, CellUUID: uuid, ServiceDownTime: c.ServiceDownTime,
 		Database: novadb.Database{URL: c.Database, PasswordFile: c.PasswordFile},
 		API:      novadb.Database{URL: c.API, PasswordFile: c.APIPassword},
-		// What the cell would not take is proposed to nobody, and named.
+		// The reader names what the cell would refuse, and proposes it to nobody.
 		Importable: importer.Importable,
 		Ratios: novadb.Ratios{
 			CPU: c.CPURatio, RAM: c.RAMRatio, Disk: c.DiskRatio,
@@ -45,7 +45,7 @@ func readerConfig(c config.LegacyCell, uuid string) (novadb.Config, error) {
 	return out, errors.Join(errs...)
 }
 
-// legacyFiles says which of the files that gateway.legacy names cannot be used.
+// legacyFiles reports which of the files that gateway.legacy names cannot be used.
 func legacyFiles(g config.Gateway) error {
 	var errs []error
 	for _, c := range g.Legacy {
@@ -55,8 +55,8 @@ func legacyFiles(g config.Gateway) error {
 	return errors.Join(errs...)
 }
 
-// passwordFile says why a file has no password, as long as it does not: it is read again
-// for each new connection. Empty is for none.
+// passwordFile says why a file gives no password. An empty path is for no password. novadb reads the
+// file again for each new connection.
 func passwordFile(path string) error {
 	if path == "" {
 		return nil
@@ -68,7 +68,7 @@ func passwordFile(path string) error {
 	return err
 }
 
-// databaseTLS is how a database is known; nil without a CA.
+// databaseTLS gives the TLS settings for a database; nil without a CA.
 func databaseTLS(database, ca string) (*tls.Config, error) {
 	if ca == "" {
 		return nil, nil //nolint:nilnil // no TLS, and nothing wrong
@@ -81,7 +81,7 @@ func databaseTLS(database, ca string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname(), RootCAs: roots}, err
 }
 
-// readCAs reads the CAs of a PEM file, or gives those that this machine trusts.
+// readCAs reads the CAs of a PEM file, or gives the CAs that this machine trusts.
 func readCAs(path string) (*x509.CertPool, error) {
 	if path == config.SystemCA {
 		return x509.SystemCertPool()
@@ -97,7 +97,7 @@ func readCAs(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// cellOf gives the gateway's cell of a name.
+// cellOf gives the gateway's cell of that name.
 func cellOf(g config.Gateway, name string) config.GatewayCell {
 	if i := slices.IndexFunc(g.Cells, func(c config.GatewayCell) bool { return c.Name == name }); i >= 0 {
 		return g.Cells[i]

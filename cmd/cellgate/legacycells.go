@@ -14,12 +14,12 @@ import (
 	"cellgate/internal/config"
 )
 
-// legacyConnections are those to each legacy database: the rows are refreshed and instances
-// imported at once.
+// legacyConnections bounds the connections to each legacy database: the gateway refreshes rows and
+// imports instances at the same time.
 const legacyConnections = 2
 
-// legacyParts makes what answers for the gateway's cells that are under upgrade, by
-// their names. Nothing is connected to.
+// legacyParts makes, by cell name, what answers for the gateway's cells that are under upgrade. It
+// connects to nothing.
 func legacyParts(g config.Gateway, cells []gateway.CellConfig, log *slog.Logger) (map[string]gatewatch.Parts, error) {
 	parts := map[string]gatewatch.Parts{}
 	var problems []error
@@ -68,12 +68,12 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gatewatch.P
 	}, nil
 }
 
-// behindFor is how long data must be current before that is logged: an address may lead to
+// behindFor is how long data must be current before the gateway logs that: an address may lead to
 // several servers in turn.
 const behindFor = time.Minute
 
-// tellImports logs when imports begin to fail and when they go on, when instances have no claim, when the data are behind, and what was
-// changed.
+// tellImports logs when imports begin to fail and when they work again, when instances have no claim,
+// when the data are behind, and what the import changed.
 func tellImports(log *slog.Logger) func(importer.Report, error) {
 	failing, unclaimed := false, false
 	var behind time.Time // when they were last, zero for not

@@ -13,13 +13,12 @@ import (
 	"cellgate/internal/telemetry"
 )
 
-// memoryAddress is the address of a cell inside the gateway's process. Its name has no
-// port, so no configured address is the same.
+// memoryAddress is the address of a cell inside the gateway's process. Without a port, it never equals
+// a configured address.
 func memoryAddress(cell string) string { return "memory/" + cell }
 
-// addLegacyOnly adds a scheduler in this process for each cell that has none, with a
-// shard in memory, and gives the cells with the addresses of these, and a function that
-// dials them too.
+// addLegacyOnly adds a scheduler in this process, with a shard in memory, for each cell that has none.
+// It gives the cells with the addresses of these schedulers, and a function that dials them too.
 func (a *assembly) addLegacyOnly(ctx context.Context, g config.Gateway, dial dialFunc) ([]config.GatewayCell, dialFunc, error) {
 	inside := map[string]*bufconn.Listener{}
 	cells := make([]config.GatewayCell, len(g.Cells))

@@ -15,7 +15,7 @@ import (
 // maxPage is the most that one page of a list may hold.
 const maxPage = 1000
 
-// limit is how many rows of a list are wanted; 0 for all.
+// limit is how many rows of a list the caller wants; 0 for all.
 type limit struct{ n int }
 
 func limitFlag(cmd *cobra.Command, what string) *limit {
@@ -23,14 +23,14 @@ func limitFlag(cmd *cobra.Command, what string) *limit {
 	return unsortedLimitFlag(cmd, what)
 }
 
-// unsortedLimitFlag is limitFlag of what has an order of its own.
+// unsortedLimitFlag is limitFlag for a list that has an order of its own.
 func unsortedLimitFlag(cmd *cobra.Command, what string) *limit {
 	l := &limit{}
 	cmd.Flags().IntVar(&l.n, "limit", 100, what+" to show; 0 for all")
 	return l
 }
 
-// sortFlag has a table's rows sorted.
+// sortFlag adds --sort, which sorts a table's rows.
 func sortFlag(cmd *cobra.Command) {
 	cmd.Flags().String("sort", "", "column to sort the table's rows by, as vcpu or memory-gib; vcpu:desc has the greatest first")
 }
@@ -42,7 +42,7 @@ func (l *limit) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// pageSize gives how many to ask for when have are there of limit (0: all).
+// pageSize gives how many rows to ask for next, out of limit (0: all), when have are there.
 func pageSize(limit, have int) int32 {
 	if limit == 0 {
 		return maxPage
@@ -59,13 +59,13 @@ func union(a, b []string) []string {
 	return a
 }
 
-// nothing stands in place of a table without rows.
+// nothing prints a line in place of a table without rows.
 func nothing(p *page, what string, missing []string) {
 	p.printf("no %s match\n", what)
 	footer(p, what, 0, false, missing)
 }
 
-// footer says what a list lacks.
+// footer says which rows a list lacks.
 func footer(p *page, what string, shown int, more bool, missing []string) {
 	if p.cut {
 		shown, more = p.first, true
@@ -78,7 +78,7 @@ func footer(p *page, what string, shown int, more bool, missing []string) {
 	}
 }
 
-// ask calls one method of a service with in; show prints its answer as a table.
+// ask calls one method of a service with in. show prints the answer as a table.
 func ask[S any, I, M proto.Message](c *client, cmd *cobra.Command, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(*page, M)) error {
 	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (M, error) {
 		return method(service(conn), ctx, in)
@@ -98,7 +98,8 @@ func setField(m proto.Message, name protoreflect.Name, v any) {
 	of.Set(of.Descriptor().Fields().ByName(name), protoreflect.ValueOf(v))
 }
 
-// eachPage calls a list from in's page on, page by page, until there are no more or do is false.
+// eachPage calls a list page by page, from the page that in names, until there is no next one or do
+// gives false.
 func eachPage[I proto.Message, M listAnswer](ctx context.Context, in I, call func(context.Context, I, ...grpc.CallOption) (M, error), do func(M) bool) error {
 	for {
 		page, err := call(ctx, in)
@@ -112,15 +113,15 @@ func eachPage[I proto.Message, M listAnswer](ctx context.Context, in I, call fun
 	}
 }
 
-// list asks for pages until limit rows are there; 0 means all. rows names the field of the
-// answer that has them. show prints all pages as one.
+// list asks for pages until it has limit rows; 0 means all. rows names the answer's field of rows. show
+// prints all pages as one.
 func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, limit *limit, rows protoreflect.Name, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(*page, M)) error {
 	if err := limit.check(cmd); err != nil {
 		return err
 	}
 	most := limit.n
 	if by, _ := cmd.Flags().GetString("sort"); by != "" && isTable(cmd) {
-		most = 0 // the first of all rows are not the first that come
+		most = 0 // only all rows together tell which sort first
 	}
 	return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (all M, err error) {
 		setField(in, "page_token", "") // of an earlier call, with --watch

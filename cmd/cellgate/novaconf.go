@@ -21,8 +21,8 @@ import (
 	"cellgate/internal/novarelease"
 )
 
-// configDetails are where the values of a configuration come from, and notes on settings of it
-// and of nova.conf that have no effect.
+// configDetails says where the values of a configuration come from. notes name settings of it and of
+// nova.conf that have no effect.
 type configDetails struct {
 	from  config.Origins
 	notes []novaconf.Note
@@ -30,10 +30,11 @@ type configDetails struct {
 	placement, neutron novaconf.Service
 }
 
-// novaKey is a key of the gateway that nova.conf says too: key is below gateway, option Nova's name.
+// novaKey is a key of the gateway that nova.conf has too. key is the path below gateway, option Nova's
+// name.
 type novaKey struct{ key, option string }
 
-// novaKeys are all of them.
+// novaKeys are all such keys.
 var novaKeys = []novaKey{
 	{"filters", "[filter_scheduler] enabled_filters"},
 	{"weighers", "[filter_scheduler] weight_classes"},
@@ -82,7 +83,7 @@ var novaKeys = []novaKey{
 	{"bus.notification_url", "[oslo_messaging_notifications] transport_url"},
 }
 
-// fill gives the key the value that nova.conf says.
+// fill sets the key to the value in nova.conf.
 func (k *novaKey) fill(c *config.Config, s *novaconf.Settings) {
 	g := &c.Gateway
 	switch k.key {
@@ -110,7 +111,7 @@ func (k *novaKey) fill(c *config.Config, s *novaconf.Settings) {
 	}
 }
 
-// knownToNova says what this program has of Nova's names, and which aliases are wrong.
+// knownToNova gives the names of Nova's that this program implements, and a check of aliases.
 func knownToNova() novaconf.Known {
 	return novaconf.Known{
 		Filter: func(name string) bool { return len(rules.UnknownNames([]string{name}, nil)) == 0 },
@@ -127,7 +128,7 @@ func knownToNova() novaconf.Known {
 	}
 }
 
-// where is the line, or the lines, of nova.conf that say the key; "" for none.
+// where gives the line or the lines of nova.conf that set the key; "" for none.
 func (k *novaKey) where(s *novaconf.Settings) string {
 	if k.key == "weighers" {
 		return s.WeighersFrom
@@ -135,8 +136,8 @@ func (k *novaKey) where(s *novaconf.Settings) string {
 	return s.From[k.option]
 }
 
-// contradicts says what nova.conf says otherwise than the gateway's own configuration; "" for
-// nothing. theirs is that configuration with what nova.conf says.
+// contradicts describes how nova.conf sets the key otherwise than the gateway's own configuration; ""
+// when it does not. theirs is that configuration with the values of nova.conf.
 func (k *novaKey) contradicts(own, theirs config.Gateway, where string) string {
 	mine, other := k.meaning(own), k.meaning(theirs)
 	if mine == other {
@@ -162,7 +163,7 @@ func (k *novaKey) written(g config.Gateway) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// meaning gives a key's value, so that values that mean the same are equal: lists have no
+// meaning gives a key's value in a form that is equal for values that mean the same. Lists have no
 // order, and an empty list of filters or weighers means the default ones.
 func (k *novaKey) meaning(g config.Gateway) string {
 	var items []string
@@ -190,8 +191,8 @@ func (k *novaKey) meaning(g config.Gateway) string {
 	return strings.Join(items, ",")
 }
 
-// multipliersOf gives the multipliers of the weighers that weigh: MetricsWeigher weighs
-// nothing without metrics.
+// multipliersOf gives the multipliers of the weighers that weigh. MetricsWeigher weighs nothing without
+// metrics.
 func multipliersOf(g config.Gateway) map[string]float64 {
 	all := map[string]float64{}
 	if len(g.Weighers) == 0 {
@@ -208,22 +209,23 @@ func multipliersOf(g config.Gateway) map[string]float64 {
 	return all
 }
 
-// fillFromNova gives the gateway's keys that the operator has not written what nova.conf says.
-// What both say must be the same. The gateway of dev has no section of its own.
+// fillFromNova sets the gateway's keys that the operator has not written to the values of nova.conf. A
+// key that both have must have the same value. The gateway of dev has no section of its own.
 func (d *configDetails) fillFromNova(c *config.Config, section string, from config.Origins) []fault.Field {
 	bad := d.readNova(c, section, from)
 	d.notePCI(c.Gateway, from["gateway.nova.pci_in_placement"])
 	return bad
 }
 
-// loadGateway gives the configuration of a gateway, with what its nova.conf says, to a command that is none.
+// loadGateway gives a gateway's configuration, with the values of its nova.conf, to a command that is
+// no gateway.
 func loadGateway(file string, env []string) (config.Config, error) {
 	return config.Load("gateway", config.Source{File: file, Env: env, Fill: func(c *config.Config, from config.Origins) []fault.Field {
 		return (&configDetails{}).fillFromNova(c, "gateway", from)
 	}})
 }
 
-// notePCI says what pci_in_placement, which is set at where, does not do with the rest of the configuration.
+// notePCI notes where pci_in_placement, which is set at where, has no effect in this configuration.
 func (d *configDetails) notePCI(g config.Gateway, where string) {
 	if !g.Nova.PCIInPlacement {
 		return
@@ -296,7 +298,7 @@ func (d *configDetails) readNova(c *config.Config, section string, from config.O
 	return bad
 }
 
-// warn says what does not count, each in a line of its own.
+// warn prints the settings that have no effect, each on a line of its own.
 func (d *configDetails) warn(w io.Writer, c config.Log) error {
 	if len(d.notes) == 0 {
 		return nil
@@ -314,8 +316,9 @@ func (d *configDetails) warn(w io.Writer, c config.Log) error {
 	return novaconf.WriteNotes(w, d.notes)
 }
 
-// bindServing binds the keys of a command that serves. What it returns loads the configuration and
-// warns of what does not count; or, with --print-config, prints all of it: done.
+// bindServing binds the keys of a command that serves. The function that it gives loads the
+// configuration, and warns of settings without effect. With --print-config it prints all of it, and
+// done is true.
 func bindServing(cmd *cobra.Command, section string, t terminal) func() (c config.Config, details *configDetails, done bool, err error) {
 	load := bindKeysWithDetails(cmd, section, t.env)
 	printConfig := cmd.Flags().Bool("print-config", false, "print every value in force and where it comes from, and end")
@@ -332,8 +335,8 @@ func bindServing(cmd *cobra.Command, section string, t terminal) func() (c confi
 	}
 }
 
-// show prints the configuration in force: key, value and where it was set. Values
-// of lists of cells and the like are shown as flags take them.
+// show prints the configuration in force: each key, its value and where it was set. It writes lists of
+// cells and the like as flags take them.
 func (d *configDetails) show(p *page, c config.Config, section string) {
 	c.Gateway.Filters = rules.FiltersInForce(c.Gateway.Filters)
 	if len(c.Gateway.Weighers) == 0 {
@@ -367,10 +370,10 @@ func (d *configDetails) show(p *page, c config.Config, section string) {
 	notes.printBelow()
 }
 
-// passwordOf finds what stands between a user and a host in a URL of one host or several.
+// passwordOf matches the password between a user and a host, in a URL of one host or of several.
 var passwordOf = regexp.MustCompile(`((?:://|,)[^:@/,]*):[^/?]*?@`)
 
-// shown gives a value as a flag takes it; "-" for an empty one.
+// shown writes a value as a flag takes it; "-" for an empty one.
 func shown(v reflect.Value) string {
 	text := fmt.Sprint(v.Interface())
 	if v.Kind() == reflect.Slice {

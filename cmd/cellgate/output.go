@@ -18,24 +18,26 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// page is what a command shows to people: lines and tables.
+// page collects what a command shows to people: lines and tables.
 type page struct {
 	bytes.Buffer
-	// wide: tables have every column, however wide. names: only the first column of the first table is shown.
+	// wide: tables have every column, whatever their width. names: only the first column of the first
+	// table shows.
 	wide, names bool
-	// width is how many columns a line of a table has at most, where its words allow it; 0 for any number.
+	// width bounds the columns of a table's line, where its words allow it; 0 for no bound.
 	width int
-	// record: unless the page is wide, the first table shows each row as a block with a line a column, and every column.
+	// record: unless the page is wide, the first table shows each row as a block, with a line for every
+	// column.
 	record bool
-	// sort is what --sort says of the first table, unsorted why that cannot be.
+	// sort is the text of --sort for the first table. unsorted says why the table cannot be sorted so.
 	sort     string
 	unsorted error
 	// sortable are the columns of the first table.
 	sortable []string
-	// first is how many sorted rows are shown, 0 for all; cut: there are more.
+	// first is how many sorted rows the page shows, 0 for all. cut: there are more.
 	first int
 	cut   bool
-	// colored: states that somebody should look at have a colour.
+	// colored: states that need somebody's attention have a colour.
 	colored bool
 	tables  int
 }
@@ -46,13 +48,13 @@ func (p *page) printf(format string, args ...any) {
 	}
 }
 
-// prose puts a text of its own on the page, on as many lines as it needs.
+// prose writes a text on as many lines as it needs.
 func (p *page) prose(format string, args ...any) { p.lines("", fmt.Sprintf(format, args...)) }
 
-// item puts a text on the page as one of a list.
+// item writes a text as one item of a list.
 func (p *page) item(text string) { p.lines("- ", text) }
 
-// lines puts a text behind a mark on as many lines as it needs.
+// lines writes a text behind a mark, on as many lines as it needs.
 func (p *page) lines(mark, text string) {
 	lines := []string{text}
 	if p.width > 0 {
@@ -66,14 +68,14 @@ func (p *page) lines(mark, text string) {
 	}
 }
 
-// labelled puts a text behind a name, on as many lines as it needs.
+// labelled writes a text behind a name, on as many lines as it needs.
 func (p *page) labelled(name, text string) {
 	if !p.names && text != "" {
 		p.columns([][]string{{name + ":", printable(text)}}, false)
 	}
 }
 
-// show writes to w what fill puts on a page.
+// show writes to w the page that fill fills.
 func show(w io.Writer, fill func(*page)) error {
 	var p page
 	fill(&p)
@@ -81,8 +83,8 @@ func show(w io.Writer, fill func(*page)) error {
 	return err
 }
 
-// table shows rows under headers, aligned. A header that begins with wideOnly names a column
-// that only wide pages have, so that a row fits 100 columns.
+// table aligns rows under headers. A header that begins with wideOnly names a column that only wide
+// pages have, so that a row fits 100 columns.
 type table struct {
 	page    *page
 	headers []string
@@ -93,7 +95,7 @@ const wideOnly = "+"
 
 func (p *page) table(headers ...string) *table { return &table{page: p, headers: headers} }
 
-// row adds a row; an empty cell is shown as "-", and control characters as printable has them.
+// row adds a row. It writes an empty cell as "-", and control characters as printable does.
 func (t *table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
@@ -104,7 +106,7 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, texts)
 }
 
-// print puts the table on its page.
+// print writes the table on its page.
 func (t *table) print() {
 	p := t.page
 	if p.tables++; p.tables == 1 {
@@ -150,7 +152,7 @@ func (t *table) print() {
 	p.columns(lines, true)
 }
 
-// printBelow puts a table with rows below what the page has.
+// printBelow writes a table that has rows below what the page has.
 func (t *table) printBelow() {
 	if len(t.rows) > 0 {
 		t.page.printf("\n")
@@ -158,20 +160,19 @@ func (t *table) printBelow() {
 	}
 }
 
-// printable escapes the characters that break lines or control a terminal, as Go writes them:
-// \n, \x1b.
+// printable escapes characters that break lines or control a terminal, as Go writes them: \n, \x1b.
 func printable(text string) string {
 	quoted := strconv.Quote(text)
 	return unescaped.Replace(quoted[1 : len(quoted)-1])
 }
 
-// unescaped are characters that only a quoted text escapes.
+// unescaped restores the characters that only a quoted text has to escape.
 var unescaped = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
 
 // of gives "used/capacity" of whole amounts.
 func of[N int32 | int64](used, capacity N) string { return fmt.Sprintf("%d/%d", used, capacity) }
 
-// counted says how many of a thing there are.
+// counted writes a number of things.
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -179,7 +180,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// joined are the texts of a list in a line.
+// joined joins the texts of a list's items.
 func joined[T any](list []T, text func(T) string, between string) string {
 	var all []string
 	for _, v := range list {
@@ -188,7 +189,7 @@ func joined[T any](list []T, text func(T) string, between string) string {
 	return strings.Join(all, between)
 }
 
-// resources collects what tables show of amounts: three classes in columns, the others as text.
+// resources collects the amounts that tables show: three classes in columns, the others as text.
 type resources struct {
 	cpu, memory, disk string
 	other             []string
@@ -207,7 +208,7 @@ func (r *resources) add(class string, used, capacity int64) {
 	}
 }
 
-// outputFlag adds -o with the forms that a command has; the function it returns reads it.
+// outputFlag adds -o for a command's forms. The function that it gives reads the flag.
 func outputFlag(cmd *cobra.Command, forms ...string) func(*cobra.Command) (string, error) {
 	forms = append([]string{"table", "json"}, forms...)
 	form := cmd.PersistentFlags().StringP("output", "o", "table", strings.Join(forms, ", "))
@@ -220,7 +221,7 @@ func outputFlag(cmd *cobra.Command, forms ...string) func(*cobra.Command) (strin
 	}
 }
 
-// jsonFlag is outputFlag of commands that have a table and JSON only.
+// jsonFlag is outputFlag for commands that have only a table and JSON.
 func jsonFlag(cmd *cobra.Command) func(*cobra.Command) (asJSON bool, err error) {
 	output := outputFlag(cmd)
 	return func(cmd *cobra.Command) (bool, error) {
@@ -231,8 +232,8 @@ func jsonFlag(cmd *cobra.Command) func(*cobra.Command) (asJSON bool, err error) 
 
 var jsonForm = protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}
 
-// printMessage prints a message as JSON or YAML. protojson varies its blanks on purpose, so its
-// output is indented again.
+// printMessage prints a message as JSON or YAML. It indents protojson's output anew, because protojson
+// varies its blanks on purpose.
 func printMessage(w io.Writer, m proto.Message, form string) error {
 	raw, err := jsonForm.Marshal(m)
 	if err != nil {
@@ -244,7 +245,8 @@ func printMessage(w io.Writer, m proto.Message, form string) error {
 	return printJSON(w, raw, form)
 }
 
-// ofGetHostAlone finds the fields of a host that lists do not have: empty ones would say that the host has none.
+// ofGetHostAlone matches the empty fields of a host that lists do not fill. In a list they would say
+// that the host has none.
 var ofGetHostAlone = regexp.MustCompile(`,\s*"(namespaces|numa_cells|device_pools|hardware_claims|hardware_problem)":\s*(\[\]|"")`)
 
 // printValue prints a value as JSON or YAML.
@@ -272,7 +274,7 @@ func printJSON(w io.Writer, raw json.RawMessage, form string) error {
 	return err
 }
 
-// blockStyle makes YAML that was JSON look like YAML. Values stay in quotes, so that no reader
+// blockStyle makes YAML that was JSON look like YAML. It leaves values in quotes, so that no reader
 // takes a text for a number or a bool.
 func blockStyle(n *yaml.Node) {
 	if n.Kind != yaml.ScalarNode {

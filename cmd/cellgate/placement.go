@@ -32,7 +32,7 @@ Placement API of a gateway. docs/how-to/placement.md has the order.`,
 	return cmd
 }
 
-// placementSides are the flags of both commands.
+// placementSides has the flags that both commands share.
 type placementSides struct {
 	from, to string
 	noauth   bool
@@ -48,7 +48,7 @@ func (s *placementSides) flags(cmd *cobra.Command) {
 	f.IntVar(&s.parallel, "parallel", 8, "requests to each side at once")
 }
 
-// token is what the environment says, as clients of OpenStack read it.
+// token gives the token for the account in the environment, which it reads as OpenStack's clients do.
 func (s *placementSides) token(cmd *cobra.Command) (func(context.Context) (string, error), error) {
 	if s.noauth {
 		return mirror.StaticToken("admin"), nil
@@ -71,7 +71,7 @@ func (s *placementSides) token(cmd *cobra.Command) (func(context.Context) (strin
 	return mirror.KeystoneToken(k, nil), nil
 }
 
-// open reaches both sides.
+// open makes a client of each side.
 func (s *placementSides) open(cmd *cobra.Command) (from, to *mirror.Client, err error) {
 	if s.from == "" || s.to == "" {
 		return nil, nil, usage(cmd, errors.New("--from and --to are needed"))
@@ -89,7 +89,7 @@ func (s *placementSides) open(cmd *cobra.Command) (from, to *mirror.Client, err 
 	return from, to, err
 }
 
-// samePlacement reports whether two URLs are of one Placement.
+// samePlacement reports whether two URLs lead to the same Placement.
 func samePlacement(from, to string) bool {
 	plain := func(addr string) string {
 		u, err := url.Parse(addr)
@@ -102,7 +102,7 @@ func samePlacement(from, to string) bool {
 	return plain(from) == plain(to)
 }
 
-// client reaches one side.
+// client makes the client of one side.
 func (s *placementSides) client(cmd *cobra.Command, addr string) (*mirror.Client, error) {
 	token, err := s.token(cmd)
 	if err != nil {
@@ -112,7 +112,8 @@ func (s *placementSides) client(cmd *cobra.Command, addr string) (*mirror.Client
 	return c, placementAway(addr, err)
 }
 
-// placementAway tells a side that does not answer from one that refuses.
+// placementAway turns the error of a side that does not answer into an unreachableError. A side's
+// refusal stays as it is.
 func placementAway(addr string, err error) error {
 	if transport := net.Error(nil); errors.As(err, &transport) {
 		return &unreachableError{who: "Placement", addr: addr, err: err}
@@ -247,7 +248,7 @@ start.`,
 			return &serverError{err}
 		}
 		log.Info("The tap serves.", "listen", l.Addr(), "from", s.from, "to", s.to)
-		// Callers are served to their end first, then copying stops.
+		// The server answers its callers to the end first. Then copying stops.
 		parts := append(tapParts(log, tap), lifecycle.HTTP("tap", tap, l, log))
 		if err := lifecycle.Run(cmd.Context(), log, lifecycle.Limits{Grace: shutdownWithin}, parts...); err != nil {
 			return &serverError{err}
@@ -257,7 +258,7 @@ start.`,
 	return cmd
 }
 
-// tapParts copy what a tap saw, and log its counts each minute and at the end.
+// tapParts copy what a tap forwarded, and log its counts each minute and at the end.
 func tapParts(log *slog.Logger, tap *mirror.Tap) []lifecycle.Part {
 	say := func() {
 		st := tap.Status()

@@ -12,7 +12,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// replicas are the schedulers of one cell, asked one after the other until one serves.
+// replicas are the schedulers of one cell. A call asks one after the other until one serves.
 type replicas struct {
 	cell    string
 	clients []cellv1.CellSchedulerClient
@@ -46,7 +46,7 @@ func (r *replicas) Close() error {
 	return err
 }
 
-// ofAny asks the replicas in turn. The one that served is asked first the next time.
+// ofAny asks the replicas in turn, and puts the one that answered first for the next call.
 func ofAny[I, O any](ctx context.Context, r *replicas, in I, call func(cellv1.CellSchedulerClient, context.Context, I, ...grpc.CallOption) (O, error)) (out O, err error) {
 	err = fault.New(fault.CellUnavailable, "cell %s has no replicas", r.cell)
 	for i := range r.clients {

@@ -11,7 +11,7 @@ import (
 // run executes a command line and gives its exit status.
 func run(ctx context.Context, args []string, t terminal) int {
 	folds := isTerminal(t.err)
-	t.err = &sharedWriter{to: t.err} // the log and what a command says come from several goroutines
+	t.err = &sharedWriter{to: t.err} // several goroutines write the log and the command's messages
 	root := newRoot(t)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -22,7 +22,7 @@ func run(ctx context.Context, args []string, t terminal) int {
 			}
 			fmt.Fprintln(t.err, line)
 		}
-		if form, _ := cmd.Flags().GetString("output"); form == "name" { // the others show it
+		if form, _ := cmd.Flags().GetString("output"); form == "name" { // the other forms show it
 			if id := metadataOf(err, "decision_id"); id != "" {
 				fmt.Fprintln(t.err, "decision "+id)
 			}
@@ -44,7 +44,7 @@ Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usageArgs(knownCommand),
-		// How many letters may differ for a command to be alike.
+		// In a suggested command so many letters may differ.
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -52,7 +52,7 @@ Exit status: 0 done, 1 refused by the system (no valid host), 2 wrong usage,
 	root.SetOut(t.out)
 	root.SetErr(t.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		// A mistyped command leaves its flags to the one above it.
+		// After a mistyped subcommand, its flags come to the command above it.
 		if unknown := unknownCommand(cmd, cmd.Flags().Args()); unknown != nil {
 			err = unknown
 		}

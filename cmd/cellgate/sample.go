@@ -23,13 +23,13 @@ import (
 const (
 	// sampleDeadline bounds one request of the sample.
 	sampleDeadline = 30 * time.Second
-	// maxAnswer bounds what is read of a REST answer.
+	// maxAnswer bounds how much of a REST answer the sample reads.
 	maxAnswer = 64 << 20
 	// shownInstances is how many instances of a request the sample's table shows.
 	shownInstances = 4
 )
 
-// outcome is what came of one request of the sample.
+// outcome is the result of one request of the sample.
 type outcome struct {
 	sample samples.Sample
 	via    string
@@ -37,7 +37,7 @@ type outcome struct {
 	err    error
 }
 
-// got is samples.Placed, samples.Refused, or the kind of another error.
+// got gives samples.Placed, samples.Refused, or the kind of another error.
 func (o outcome) got() string {
 	switch {
 	case o.err == nil:
@@ -48,8 +48,8 @@ func (o outcome) got() string {
 	return string(fault.KindOf(o.err))
 }
 
-// differences says how a gateway and its fleet differ from those that the samples' expectations
-// are written for; empty when they do not.
+// differences says how a gateway and its fleet differ from those for which the samples' expectations
+// are; empty when they do not.
 func differences(dev config.Dev) (all []string) {
 	if dev.Cells < samples.MinCells || dev.Hosts < samples.MinHosts {
 		all = append(all, fmt.Sprintf("%s of %s, not %d of %d", counted(dev.Cells, "cell"), counted(dev.Hosts, "host"), samples.MinCells, samples.MinHosts))
@@ -63,8 +63,8 @@ func differences(dev config.Dev) (all []string) {
 	return all
 }
 
-// mark begins the text about an outcome that is not the expected one. Another configuration or
-// a smaller fleet may refuse or place otherwise; nothing else excuses an outcome.
+// mark begins the text about an unexpected outcome. Another configuration or a smaller fleet may refuse
+// or place otherwise; nothing else excuses an outcome.
 func mark(o outcome, differ []string) string {
 	got := o.got()
 	switch {
@@ -76,8 +76,8 @@ func mark(o outcome, differ []string) string {
 	return fmt.Sprintf("UNEXPECTED (%s was): ", o.sample.Expect)
 }
 
-// sendSample sends the bundled requests in their order, in turn through REST and gRPC, confirms
-// what was claimed, and prints a table. Its error counts the unexpected outcomes.
+// sendSample sends the bundled requests in their order, in turn through REST and gRPC. It confirms the
+// claims and prints a table. Its error counts the unexpected outcomes.
 func sendSample(ctx context.Context, w io.Writer, api, web string, differ []string) error {
 	all, err := samples.All()
 	if err != nil {
@@ -126,8 +126,8 @@ func sendSample(ctx context.Context, w io.Writer, api, web string, differ []stri
 	return nil
 }
 
-// showSample prints one row an instance that was placed, one row a refusal, and the totals; it
-// counts the unexpected outcomes.
+// showSample prints one row for each placed instance, one for each refusal, and the totals. It gives
+// the number of unexpected outcomes.
 func showSample(p *page, outcomes []outcome, took time.Duration, differ []string) (unexpected int) {
 	p.printf("\n")
 	t := p.table("#", "REQUEST", "HOST", "WEIGHT", "ALTERNATES, OR WHY REFUSED")
@@ -162,7 +162,7 @@ func showSample(p *page, outcomes []outcome, took time.Duration, differ []string
 	return unexpected
 }
 
-// placed adds the rows of an answer; lead starts the first of them.
+// placed adds the rows of an answer. lead begins the first of them.
 func (t *table) placed(lead []any, marked string, m *cellgatev1.SelectDestinationsResponse) {
 	all := m.GetDestinations()
 	for i, d := range all {
@@ -182,7 +182,7 @@ func (t *table) placed(lead []any, marked string, m *cellgatev1.SelectDestinatio
 	}
 }
 
-// refusalText is a refusal's counts, the first or all, or another error's text.
+// refusalText gives a refusal's counts, the first of them or the whole, or another error's text.
 func refusalText(err error, whole bool) string {
 	detail := refusal(err)
 	if detail == nil {
@@ -197,7 +197,7 @@ func refusalText(err error, whole bool) string {
 
 var readForm = protojson.UnmarshalOptions{DiscardUnknown: true}
 
-// postSample posts the sample's file unchanged, as a client without gRPC would. Its errors are the
+// postSample posts the sample's file unchanged, as a client without gRPC would. It gives the
 // *fault.Error that a gRPC client would get.
 func postSample(ctx context.Context, client *http.Client, base string, s samples.Sample) (*cellgatev1.SelectDestinationsResponse, error) {
 	body, err := samples.Requests.ReadFile(s.File)

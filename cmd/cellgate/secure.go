@@ -14,8 +14,8 @@ import (
 	"cellgate/internal/telemetry"
 )
 
-// ingressLimits are those of a server. An agent has a stream a host, and the old ones beside
-// while it connects anew; agentHosts is 0 for the default.
+// ingressLimits gives the limits of a server. An agent has a stream for each host, and also the old
+// ones while it connects anew. agentHosts is 0 for the default.
 func ingressLimits(in config.Ingress, agentHosts int) ingress.Limits {
 	return ingress.Limits{
 		Bytes: int64(in.MiB) << 20, CallerBytes: int64(in.CallerMiB) << 20,
@@ -30,7 +30,7 @@ func securityServer(c config.ServerTLS, limits ingress.Limits) security.ServerCo
 	}
 }
 
-// addServerTLS reads the files of a server's TLS and adds what reads them again.
+// addServerTLS reads a server's TLS files, and adds the part that reads them again.
 func (a *assembly) addServerTLS(path string, c config.ServerTLS, limits ingress.Limits) (*security.Server, error) {
 	s, err := security.NewServer(securityServer(c, limits), a.log)
 	if err != nil {
@@ -49,7 +49,7 @@ func (a *assembly) addServerTLS(path string, c config.ServerTLS, limits ingress.
 	return s, nil
 }
 
-// watchEnds has the ends of a certificate and of CAs read, of those that there are.
+// watchEnds gives telemetry the ends of a certificate and of CAs, of those that exist.
 func (a *assembly) watchEnds(ends func() (own, ca time.Time), ofOwn, ofCA telemetry.Certificate) {
 	a.telemetry.WatchCertificates(func(each func(telemetry.Certificate, time.Time)) {
 		own, ca := ends()
@@ -62,8 +62,8 @@ func (a *assembly) watchEnds(ends func() (own, ca time.Time), ofOwn, ofCA teleme
 	})
 }
 
-// addClientTLS reads the files of a client's TLS, adds what reads them again, and
-// gives a function that dials with them; calls carry the trace they are in.
+// addClientTLS reads a client's TLS files, and adds the part that reads them again. It gives a function
+// that dials with them. Calls carry their trace.
 func (a *assembly) addClientTLS(path string, c config.ClientTLS) (dial func(string) (*grpc.ClientConn, error), err error) {
 	s, err := security.NewClient(security.ClientConfig(c), a.log)
 	if err != nil {

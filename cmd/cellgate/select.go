@@ -56,7 +56,7 @@ POST /v1/select_destinations. A claim is leased; confirm it to keep it.`,
 	return cmd
 }
 
-// confirmAll confirms every claim of an answer and puts the new states into it.
+// confirmAll confirms every claim of an answer, and sets the new states in it.
 func confirmAll(ctx context.Context, conn *grpc.ClientConn, m *cellgatev1.SelectDestinationsResponse) error {
 	for _, d := range m.GetDestinations() {
 		s := d.GetSelected()
@@ -95,7 +95,7 @@ func showDestinations(p *page, m *cellgatev1.SelectDestinationsResponse) {
 	p.printf("decision %s%s\n", m.GetDecisionId(), exactness(m.GetExact(), m.GetPartial()))
 }
 
-// shownRejects is how many reasons of rejections a table that is not wide has in a row.
+// shownRejects bounds how many reasons of rejections a row shows, unless the table is wide.
 const shownRejects = 3
 
 func showCellReports(p *page, reports []*cellgatev1.CellReport) {
@@ -116,8 +116,8 @@ func showCellReports(p *page, reports []*cellgatev1.CellReport) {
 	showUnreadable(p, reports)
 }
 
-// showUnreadable names a host of those that a filter or weigher could not read, and what
-// Nova raises for it; nothing when all were read.
+// showUnreadable names one host that a filter or weigher could not read, and the exception that Nova
+// raises for it. It shows nothing when they could read all hosts.
 func showUnreadable(p *page, reports []*cellgatev1.CellReport) {
 	t := p.table("CELL", "READ BY", "UNREADABLE", "ONE OF THEM", "NOVA RAISES")
 	for _, c := range reports {
@@ -133,7 +133,7 @@ func showUnreadable(p *page, reports []*cellgatev1.CellReport) {
 	t.printBelow()
 }
 
-// raises is what Nova raises for an unreadable host; empty for nothing.
+// raises gives the exception that Nova raises for an unreadable host; empty for none.
 func raises(r interface {
 	GetExceptionClass() string
 	GetExceptionMessage() string
@@ -145,8 +145,8 @@ func raises(r interface {
 	return r.GetExceptionClass() + ": " + r.GetExceptionMessage()
 }
 
-// rejectCounts lists at most most rejects, as the message of NO_VALID_HOST does:
-// 1800 ResourceFilter(MEMORY_MB), 1200 ComputeFilter.
+// rejectCounts writes at most most rejects, as the message of NO_VALID_HOST does: 1800
+// ResourceFilter(MEMORY_MB), 1200 ComputeFilter.
 func rejectCounts(rejects []*cellgatev1.RejectCount, most int) string {
 	var all []string
 	for i, r := range rejects {
@@ -159,7 +159,7 @@ func rejectCounts(rejects []*cellgatev1.RejectCount, most int) string {
 	return strings.Join(all, ", ")
 }
 
-// refusal gives what an error says of hosts that were not found; nil for any other.
+// refusal gives the details of a NO_VALID_HOST error; nil for any other error.
 func refusal(err error) *cellgatev1.NoValidHost {
 	var e *fault.Error
 	if !errors.As(err, &e) {
@@ -169,7 +169,7 @@ func refusal(err error) *cellgatev1.NoValidHost {
 	return detail
 }
 
-// showRefusal prints the counts of such an error; nothing for others.
+// showRefusal prints the counts of a NO_VALID_HOST error; nothing for other errors.
 func showRefusal(p *page, err error) {
 	detail := refusal(err)
 	if detail == nil {
@@ -182,7 +182,7 @@ func showRefusal(p *page, err error) {
 	}
 }
 
-// metadataOf gives what the error says of a key for programs; "" for nothing.
+// metadataOf gives the error's metadata of a key; "" for none.
 func metadataOf(err error, key string) string {
 	var e *fault.Error
 	if !errors.As(err, &e) {

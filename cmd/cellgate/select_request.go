@@ -18,7 +18,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// selectFlags is a request as flags say it.
+// selectFlags has the flags that make a request.
 type selectFlags struct {
 	file string
 
@@ -91,7 +91,7 @@ func (s *selectFlags) add(cmd *cobra.Command) {
 	s.hasMultiplier = func() bool { return f.Changed("weigh-multiplier") }
 }
 
-// request builds the request; stdin is read for -f -.
+// request builds the request. It reads stdin for -f -.
 func (s *selectFlags) request(stdin io.Reader) (*cellgatev1.SelectDestinationsRequest, error) {
 	if s.file != "" {
 		return s.fromFile(stdin)
@@ -189,11 +189,11 @@ func (s *selectFlags) fromFile(stdin io.Reader) (*cellgatev1.SelectDestinationsR
 	return req, nil
 }
 
-// unprefixed drops the "proto: " of protojson, whose blank varies on purpose.
+// unprefixed drops protojson's prefix "proto: ", whose blank varies on purpose.
 func unprefixed(err error) error {
 	text := err.Error()
 	if len(text) > 7 && text[:6] == "proto:" {
-		// A blank or a no-break space follows, the latter of two bytes.
+		// A blank follows, or a no-break space of two bytes.
 		rest := []rune(text[6:])
 		return errors.New(string(rest[1:]))
 	}

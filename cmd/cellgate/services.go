@@ -13,8 +13,8 @@ import (
 	"cellgate/internal/novaconf"
 )
 
-// segments ask Neutron for the hosts that reach a network, when Nova's option says so and nova.conf
-// has an account in [neutron]; nil otherwise.
+// segments makes the client that asks Neutron which hosts reach a network. It gives nil unless Nova's
+// option is on and nova.conf has an account in [neutron].
 func segments(on bool, n, p novaconf.Service) (*neutron.Segments, error) {
 	if !on || n.AuthURL == "" {
 		return nil, nil //nolint:nilnil // requests that name networks are refused, if the option is on
@@ -27,10 +27,10 @@ func segments(on bool, n, p novaconf.Service) (*neutron.Segments, error) {
 	return &neutron.Segments{Neutron: network, Placement: placement}, nil
 }
 
-// serviceTypes are those in the catalog of Keystone, by the section of nova.conf.
+// serviceTypes are the types in Keystone's catalog, by the section of nova.conf.
 var serviceTypes = map[string]string{"placement": "placement", "neutron": "network"}
 
-// serviceOf is the service of a section of nova.conf.
+// serviceOf makes the client of a service from its section of nova.conf.
 func serviceOf(section string, version int, p novaconf.Service) (*keystone.Service, error) {
 	wrong := func(why string) (*keystone.Service, error) {
 		return nil, fmt.Errorf("[%s] of gateway.nova_conf %s", section, why)

@@ -10,18 +10,18 @@ import (
 	"cellgate/shard"
 )
 
-// shardPlace is where a cell's shard is, and all that commands know of that kind of place. Another
-// kind is another type, and a line in placeOf.
+// shardPlace is where a cell's shard is, with all that commands know of that kind of place. Another
+// kind needs another type and a line in placeOf.
 type shardPlace interface {
-	// String has no password. flag is the one that names the place.
+	// String hides the password. flag gives the flag that names the place.
 	String() string
 	flag() string
-	// check gives the error with which open would end at once, and changes nothing.
+	// check gives the error with which open would fail at once, and changes nothing.
 	check(ctx context.Context) error
-	// open gives up when ctx ends, if others keep the shard. memTable is of an embedded
-	// one (pebbleshard.Options).
+	// open waits while another process keeps the shard, until ctx ends. memTable is for an embedded
+	// shard (pebbleshard.Options).
 	open(ctx context.Context, memTable uint64, log *slog.Logger) (shard.Store, error)
-	// examine is what doctor says of the place; it changes nothing in the shard.
+	// examine gives doctor's results for the place. It changes nothing in the shard.
 	examine(ctx context.Context, now time.Time) results
 }
 
@@ -32,8 +32,8 @@ func placeOf(c config.Cell) shardPlace {
 	return shardDirectory{c}
 }
 
-// checkShard gives the error with which opening a cell's shard would end at once,
-// and changes nothing. It gives up when ctx ends.
+// checkShard gives the error with which opening a cell's shard would fail at once, and changes nothing.
+// It gives up when ctx ends.
 func checkShard(ctx context.Context, c config.Cell) error {
 	p := placeOf(c)
 	return shardError(c, p, p.check(ctx))
@@ -48,7 +48,7 @@ func openShard(ctx context.Context, c config.Cell, memTable uint64, log *slog.Lo
 	return s, nil
 }
 
-// shardError says whose shard cannot be opened, and by which flag it is found.
+// shardError adds whose shard cannot be opened, and the flag that names its place.
 func shardError(c config.Cell, p shardPlace, err error) error {
 	if err == nil {
 		return nil

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// databaseLimit bounds what is asked of a database before a process starts. Another
-	// replica may be making the tables.
+	// databaseLimit bounds how long a starting process waits for a database. Another replica may be
+	// making the tables.
 	databaseLimit = 60 * time.Second
-	// migrationLimit is that of who may make them itself: on CockroachDB the steps are some
-	// forty jobs, which take a second each on a server that is busy. What is waited for is
-	// logged.
+	// migrationLimit bounds it for a process that may make the tables itself. On CockroachDB the steps
+	// are some forty jobs, which take a second each on a busy server. The log says what the process
+	// waits for.
 	migrationLimit = 10 * time.Minute
 )
 
@@ -79,7 +79,7 @@ func (d shardDatabase) examine(ctx context.Context, _ time.Time) (out results) {
 	return out.named("shard " + d.String())
 }
 
-// watchShard has metrics of what a shard in a database went through.
+// watchShard has telemetry read the counts of a shard in a database.
 func watchShard(tel *telemetry.Cell, store shard.Store) {
 	s, ok := store.(*sqlshard.Store)
 	if !ok {

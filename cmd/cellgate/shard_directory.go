@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// A shard that cannot write ends its cell.
+	// A shard that cannot write stops its cell.
 	leastFree, enoughFree = 256 << 20, 5 << 30
 	// Every claim waits for a sync.
 	slowSync = 10 * time.Millisecond
 	syncs    = 21
 )
 
-// shardDirectory is a directory that one process has to itself; memory when it has no name, as that of
-// a cell with Nova's tables alone.
+// shardDirectory is a directory that one process has to itself. Without a name it is memory, as for a
+// cell that has only Nova's tables.
 type shardDirectory struct{ config.Cell }
 
 func (d shardDirectory) options() pebbleshard.Options {
@@ -62,7 +62,8 @@ func (d shardDirectory) examine(_ context.Context, now time.Time) results {
 	return slices.Concat(out, examineDisk(at).named("disk"), d.timeDisk(at).named("disk's speed"))
 }
 
-// examineContents says what is there, who has its lock, and what its clock says.
+// examineContents reports the shard in the directory, which process has its lock, and how its clock
+// compares.
 func (d shardDirectory) examineContents(now time.Time) results {
 	seen, err := pebbleshard.Inspect(d.Data, d.options())
 	if err != nil {
@@ -94,7 +95,7 @@ func examineDisk(at string) results {
 	return atLeast(free, leastFree, enoughFree, fmt.Sprintf("%.1f GiB are free under %s", float64(free)/(1<<30), at), "make room: a shard that cannot write ends its cell")
 }
 
-// timeDisk writes beside the shard, whose directory has the shard's files only.
+// timeDisk times syncs beside the shard, since the shard's directory has only the shard's files.
 func (d shardDirectory) timeDisk(at string) results {
 	beside := at
 	if _, err := os.Stat(d.Data); err == nil {
@@ -111,7 +112,7 @@ func (d shardDirectory) timeDisk(at string) results {
 	return good("%s", what)
 }
 
-// nearest gives a directory, or the nearest one above it that is there.
+// nearest gives a directory, or the nearest existing one above it.
 func nearest(dir string) (string, error) {
 	at, err := filepath.Abs(dir)
 	for err == nil {

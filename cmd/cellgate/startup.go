@@ -8,13 +8,13 @@ import (
 	"cellgate/internal/security"
 )
 
-// startup collects the errors that keep a process from starting, to report them at once.
+// startup collects the errors that keep a process from starting, so that one report has all of them.
 type startup struct{ causes []error }
 
-// add takes an error in; of a joined one each.
+// add adds an error. It adds the errors that a joined one has one by one.
 func (s *startup) add(err error) { s.causes = append(s.causes, split(err)...) }
 
-// err gives what there is: nil, the one error, or an *unstartedError.
+// err gives the errors as one: nil, the only error, or an *unstartedError.
 func (s *startup) err() error {
 	switch len(s.causes) {
 	case 0:
@@ -25,7 +25,7 @@ func (s *startup) err() error {
 	return &unstartedError{s.causes}
 }
 
-// split gives the errors that are joined in one; none for nil.
+// split gives the errors that an error joins; none for nil.
 func split(err error) []error {
 	if err == nil {
 		return nil
@@ -41,7 +41,7 @@ func split(err error) []error {
 	return all
 }
 
-// unstartedError is several reasons why a process does not start.
+// unstartedError has several reasons why a process does not start.
 type unstartedError struct{ causes []error }
 
 func (e *unstartedError) Error() string {
@@ -55,7 +55,7 @@ func (e *unstartedError) Error() string {
 
 func (e *unstartedError) Unwrap() []error { return e.causes }
 
-// worded adds to each error of a TLS file its setting, and what to do. section is that of others.
+// worded adds its setting, and what to do, to each error of a TLS file. It adds section to the others.
 func worded(err error, section string, setting func(key string) string) error {
 	var all []error
 	for _, e := range split(err) {
@@ -69,7 +69,7 @@ func worded(err error, section string, setting func(key string) string) error {
 	return errors.Join(all...)
 }
 
-// settings is worded for a section of the configuration.
+// settings calls worded for a section of the configuration.
 func settings(section string, err error) error {
 	return worded(err, section, func(key string) string { return section + "." + key })
 }

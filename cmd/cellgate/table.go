@@ -12,7 +12,7 @@ import (
 	"cellgate/internal/suggest"
 )
 
-// Codes of a terminal. All are of one length, so that columns stay aligned.
+// Codes for a terminal. All have the same length, so that columns stay aligned.
 const (
 	neutral = "\x1b[39m"
 	bold    = "\x1b[01m"
@@ -21,14 +21,14 @@ const (
 	reset   = "\x1b[0m"
 )
 
-// tints are the colours of cells that begin with a word.
+// tints are the colours of cells, by the word that a cell begins with.
 var tints = map[string]string{
 	"down": red, "forced": red, "unavailable": red, "open": red, "NO_VALID_HOST": red, "failed": red,
 	"disabled": yellow, "maintenance": yellow, "half-open": yellow, "no": yellow, "LEGACY": yellow, "SHADOW": yellow,
 }
 
-// tint puts a colour around a text on a page that has colours: that of its first word where
-// none is given.
+// tint colours a text, if the page has colours. Without a color it takes the one of the text's first
+// word.
 func (p *page) tint(text, color string) string {
 	if !p.colored {
 		return text
@@ -37,13 +37,14 @@ func (p *page) tint(text, color string) string {
 	return cmp.Or(color, tints[strings.TrimRight(first, ",:")], neutral) + text + reset
 }
 
-// pageWidth is how many columns a line of a client's table has at most, where its words allow it; -o wide has no bound.
+// pageWidth bounds the columns of a line of a client's table, where its words allow it. -o wide has no
+// bound.
 const pageWidth = 100
 
-// leastColumn is how narrow a column of words is made at least; a word that is wider stays whole.
+// leastColumn is the least width to which columns breaks a column of words. A wider word stays whole.
 const leastColumn = 24
 
-// leastWidth is how narrow column i of lines may be made.
+// leastWidth gives the least width for column i of lines.
 func leastWidth(lines [][]string, i int) int {
 	least := leastColumn
 	for _, line := range lines {
@@ -56,8 +57,8 @@ func leastWidth(lines [][]string, i int) int {
 	return least
 }
 
-// columns writes lines of cells, aligned. The widest columns of words are broken until a line fits the page's width. The
-// first line may be a header.
+// columns writes lines of cells, aligned. It breaks the widest columns of words until a line fits the
+// page's width. The first line may be a header.
 func (p *page) columns(lines [][]string, header bool) {
 	const gap = 2
 	var widths []int
@@ -98,7 +99,7 @@ func (p *page) columns(lines [][]string, header bool) {
 		}
 		for k := range most {
 			var b strings.Builder
-			at, end := 0, 0 // columns written, and where the next cell is to begin
+			at, end := 0, 0 // columns written, and where the next cell begins
 			for i := range cells {
 				if k < len(cells[i]) {
 					b.WriteString(strings.Repeat(" ", end-at))
@@ -120,8 +121,8 @@ func lineWidth(widths []int, gap int) int {
 	return sum
 }
 
-// broken are the lines of a text that is put into a width: parts between commas stay together where they fit, else words
-// do; a word that is wider stays whole.
+// broken breaks a text into lines of a width. It keeps parts between commas together where they fit,
+// else words. A wider word stays whole.
 func broken(text string, width int) []string {
 	var words []string
 	for _, part := range strings.SplitAfter(text, ", ") {
@@ -142,7 +143,7 @@ func broken(text string, width int) []string {
 	return append(lines, line)
 }
 
-// sortBy sorts the rows by a column, as --sort names it.
+// sortBy sorts the rows by the column that --sort names.
 func (t *table) sortBy(flag string) error {
 	name, order, _ := strings.Cut(flag, ":")
 	if order != "" && order != "asc" && order != "desc" {
@@ -162,7 +163,7 @@ func (t *table) sortBy(flag string) error {
 	return nil
 }
 
-// columnNames are the columns as --sort names them.
+// columnNames gives the names of the columns for --sort.
 func (t *table) columnNames() (names []string) {
 	for _, h := range t.headers {
 		names = append(names, strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(h, wideOnly)), " ", "-"))
@@ -170,7 +171,8 @@ func (t *table) columnNames() (names []string) {
 	return names
 }
 
-// compareCells compares amounts ("12/256" by what is used), durations, and else texts. "-" is the least.
+// compareCells compares amounts (of "12/256" the amount in use) and durations as numbers, and else
+// texts. "-" is the least.
 func compareCells(a, b string) int {
 	va, isA := amount(a)
 	vb, isB := amount(b)
@@ -180,7 +182,7 @@ func compareCells(a, b string) int {
 	return cmp.Or(-cmp.Compare(boolInt(a == "-"), boolInt(b == "-")), cmp.Compare(a, b))
 }
 
-// amount reads the number that a cell begins with; of a duration, its seconds.
+// amount reads the number that a cell begins with, or a duration in seconds.
 func amount(text string) (float64, bool) {
 	if d, err := time.ParseDuration(strings.ReplaceAll(text, " ", "")); err == nil {
 		return d.Seconds(), true

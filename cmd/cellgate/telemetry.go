@@ -13,7 +13,7 @@ import (
 	"cellgate/internal/telemetry"
 )
 
-// observe makes the process's telemetry, before any part that uses it.
+// observe makes the process's telemetry. It comes before every part that uses it.
 func (a *assembly) observe(c config.Telemetry, command string) error {
 	b := buildOf()
 	p, err := telemetry.New(telemetry.Traces{
@@ -28,7 +28,7 @@ func (a *assembly) observe(c config.Telemetry, command string) error {
 	return nil
 }
 
-// listenMetrics opens the listener of an address of metrics; nil for none.
+// listenMetrics opens the listener for metrics at addr. It gives nil for an empty one.
 func (a *assembly) listenMetrics(addr string) (net.Listener, error) {
 	if addr == "" {
 		return nil, nil
@@ -36,8 +36,8 @@ func (a *assembly) listenMetrics(addr string) (net.Listener, error) {
 	return a.listen(addr, "metrics")
 }
 
-// addMetrics serves the process's metrics, and its health, on l, unless it is
-// nil, to whom tls admits.
+// addMetrics serves the process's metrics and its health on l, to the callers that tls admits. It does
+// nothing when l is nil.
 func (a *assembly) addMetrics(l net.Listener, h *health.Monitor, tls *security.Server) {
 	if l == nil {
 		return

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// topRefusals is how many of the latest refusals are shown, topWidth how many columns a line has at most.
+	// topRefusals is how many of the latest refusals top shows. topWidth bounds the columns of a line.
 	topRefusals, topWidth = 8, 100
-	// topPatience is how long a frame waits for the gateway at most.
+	// topPatience bounds how long a frame waits for the gateway.
 	topPatience = 5 * time.Second
-	// topMaxMetrics bounds what is read of a gateway's metrics.
+	// topMaxMetrics bounds how much top reads of a gateway's metrics.
 	topMaxMetrics = 16 << 20
-	// noMetrics is the --metrics of a top without rates.
+	// noMetrics is the value of --metrics for a top without rates.
 	noMetrics = "none"
 )
 
@@ -75,7 +75,7 @@ frame is printed with --once, or where the output is no terminal.`,
 		out := cmd.OutOrStdout()
 		ctx := cmd.Context()
 		if *once || !isTerminal(out) {
-			// Rates take two readings.
+			// A rate needs two readings.
 			top.read(ctx)
 			if *metrics != noMetrics {
 				pauseTop(ctx, *every)
@@ -103,7 +103,7 @@ frame is printed with --once, or where the output is no terminal.`,
 	return cmd
 }
 
-// pauseTop waits for a time, or until ctx ends.
+// pauseTop waits for d, or until ctx ends.
 func pauseTop(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -111,31 +111,33 @@ func pauseTop(ctx context.Context, d time.Duration) {
 	}
 }
 
-// topView is what top shows: the last answers, and readings of the metrics.
+// topView has what top shows: the last answers, and two readings of the metrics.
 type topView struct {
 	client  *client
 	conn    *grpc.ClientConn
 	metrics string
-	// secure asks for metrics over TLS, with the command's certificate or token.
+	// secure reads metrics over TLS, with the command's certificate or token.
 	secure *http.Client
 
 	cells    []*cellgatev1.Cell
 	refusals []*cellgatev1.Decision
-	// problem is why the gateway did not answer the last time, metricsProblem the same of its metrics.
+	// problem is why the gateway did not answer the last time. metricsProblem is why its metrics did
+	// not.
 	problem, metricsProblem error
 	now, before             *topReading
 }
 
-// topReading are a gateway's histograms at a time.
+// topReading has a gateway's histograms at one time.
 type topReading struct {
 	at time.Time
-	// selections are those of SelectDestinations, refused how many of these did not end as OK.
+	// selections counts the calls of SelectDestinations, and refused those of them that did not end as
+	// OK.
 	selections histogramCounts
 	refused    float64
 	calls      map[string]histogramCounts
 }
 
-// histogramCounts are the upper bounds of a histogram's buckets and the counts up to each.
+// histogramCounts has the upper bounds of a histogram's buckets, and the count up to each bound.
 type histogramCounts struct{ bounds, counts []float64 }
 
 func (v *topView) read(ctx context.Context) {
@@ -166,7 +168,7 @@ func (v *topView) read(ctx context.Context) {
 	default:
 		v.metrics = metricsAt(cells.GetWebUrl(), v.client.addr)
 	}
-	web := http.DefaultClient // no token goes in the clear
+	web := http.DefaultClient // a token never goes unencrypted
 	if strings.HasPrefix(v.metrics, "https://") {
 		web = v.secure
 	}
@@ -178,12 +180,12 @@ func (v *topView) read(ctx context.Context) {
 	}
 }
 
-// metricsAt is the URL of the metrics of a gateway that serves REST at web: seen from another machine its host is that of the
-// gRPC API.
+// metricsAt gives the URL of the metrics of a gateway that serves REST at web. When web names no
+// address that others reach, its host is that of the gRPC API.
 func metricsAt(web, addr string) string {
 	u, err := url.Parse(web)
 	if err != nil {
-		return web // whoever asks it says what is wrong
+		return web // the request to it reports what is wrong
 	}
 	at, err := netip.ParseAddr(u.Hostname())
 	if host, _, split := net.SplitHostPort(addr); err == nil && split == nil && (at.IsUnspecified() || at.IsLoopback()) {
@@ -234,7 +236,8 @@ func readTopMetrics(ctx context.Context, web *http.Client, url string) (*topRead
 	return r, nil
 }
 
-// since gives the histogram of what came after an earlier one; all of it when the process began anew.
+// since gives the histogram of what came after an earlier one. It gives all of it when the process has
+// restarted.
 func (h histogramCounts) since(before histogramCounts) histogramCounts {
 	n := len(h.counts)
 	if n == 0 || len(before.counts) != n || before.counts[n-1] > h.counts[n-1] {
@@ -254,7 +257,7 @@ func (h histogramCounts) total() float64 {
 	return h.counts[len(h.counts)-1]
 }
 
-// quantile interpolates within a bucket, as Prometheus does; "-" of nothing.
+// quantile interpolates within a bucket, as Prometheus does. It gives "-" for an empty histogram.
 func (h histogramCounts) quantile(q float64) string {
 	if h.total() == 0 {
 		return "-"
@@ -273,7 +276,7 @@ func (h histogramCounts) quantile(q float64) string {
 	return d.Round(max(time.Microsecond, d/100)).Round(time.Microsecond).String()
 }
 
-// figures are the rate and the quantiles of a histogram between two readings.
+// figures gives the rate and the quantiles of a histogram between two readings.
 func (v *topView) figures(of func(*topReading) histogramCounts) (rate, p50, p99 string) {
 	if v.now == nil || v.before == nil {
 		return "-", "-", "-"
@@ -323,7 +326,7 @@ func (v *topView) show(p *page, at time.Time) {
 	}
 }
 
-// fullness is how much of a class is in use; empty when the cell has none.
+// fullness says how much of a class is in use; empty when the cell has none.
 func fullness(c *cellgatev1.Cell, class string) string {
 	for _, r := range c.GetResources() {
 		if r.GetResourceClass() == class && r.GetCapacity() > 0 {
@@ -333,7 +336,7 @@ func fullness(c *cellgatev1.Cell, class string) string {
 	return ""
 }
 
-// replicaStatus is how many breakers of a cell's replicas are closed, and what is with the others.
+// replicaStatus says how many breakers of a cell's replicas are closed, and how many replicas load.
 func replicaStatus(c *cellgatev1.Cell) string {
 	closed, loading := 0, 0
 	for _, r := range c.GetReplicaStates() {

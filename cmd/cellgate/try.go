@@ -86,7 +86,7 @@ are up or down in a dump as they were at the newest heartbeat in it:
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
 		if len(*dumps) > 0 {
-			// Who closes the pipe of the report must not leave the server behind.
+			// A signal from the closed pipe of the report must not end this process before the server.
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 			loaded, failed := scratch.Load(ctx, *dumps, func(file string, done, total int64) {
 				fmt.Fprintf(t.err, "loading %s: %d %% of %d MiB\n", filepath.Base(file), done*100/max(total, 1), total>>20)
@@ -101,7 +101,7 @@ are up or down in a dump as they were at the newest heartbeat in it:
 			if placement.client, err = placement.sides.client(cmd, placement.api); err != nil {
 				return err
 			}
-			placement.url = "" // a dump may have one too
+			placement.url = "" // a dump may have Placement's database too
 		}
 		report, err := tryCloud(ctx, c, placement, *uuid, *confs, *requests)
 		if err != nil {
@@ -121,7 +121,7 @@ are up or down in a dump as they were at the newest heartbeat in it:
 	return cmd
 }
 
-// placementFlags say where Placement's database is, or its API.
+// placementFlags name Placement's database, or its API.
 type placementFlags struct {
 	url, password, ca string
 	api               string
@@ -142,7 +142,7 @@ func (p placementFlags) database() (d novadb.Database, err error) {
 
 func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags, uuid string, confs []string, requests int) (*tryReport, error) {
 	if c.API == "" {
-		uuid = cmp.Or(uuid, anyUUID) // nothing says which it is, and nothing is decided by it
+		uuid = cmp.Or(uuid, anyUUID) // nothing names the cell's uuid, and no result depends on it
 	}
 	database, err := readerConfig(c, uuid)
 	if err != nil {
@@ -197,14 +197,14 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	return report, nil
 }
 
-// unreadTables say what is missing without the tables that it can do without.
+// unreadTables say what the report lacks without a table that it can do without.
 var unreadTables = map[string]string{
 	"flavors":            "may not be read: what still fits is not known",
 	"flavor_extra_specs": "may not be read: more may count as fitting than does",
 	"request_specs":      "may not be read: no request is placed again",
 }
 
-// databaseFailed names the flag and the address of the database that failed, with all that its driver says.
+// databaseFailed adds the flag and the address of the database that failed to the driver's whole error.
 func databaseFailed(err error, c config.LegacyCell, placement placementFlags, dumped bool) error {
 	var of *try.DatabaseError
 	var known *fault.Error
@@ -228,7 +228,7 @@ func databaseFailed(err error, c config.LegacyCell, placement placementFlags, du
 	return &serverError{fmt.Errorf("%s %s: %w", at[0], addressIn(at[1]), err)}
 }
 
-// addressIn is a database's URL without its user and options.
+// addressIn gives a database's URL without its user and options.
 func addressIn(database string) string {
 	u, err := url.Parse(database)
 	if err != nil {

@@ -19,20 +19,21 @@ var tryTemplate = template.Must(template.New("try").Funcs(template.FuncMap{
 	"share": share, "rank": rankText, "took": tookText, "grouped": grouped,
 }).Parse(tryHTML))
 
-// tryReport is what was tried, with the findings that have something to do about them.
+// tryReport is the report of a try, with the odd rows that an operator can correct.
 type tryReport struct {
 	*try.Report
 	Odd results `json:"odd"`
-	// Notes say what the report lacks for want of a database.
+	// Notes say what the report lacks because a database is missing.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// oddKind are odd rows of a kind.
+// oddKind joins odd rows of one kind.
 type oddKind struct {
 	What, Do, Rows string
 }
 
-// Kinds are the odd rows by kind, in the order of the first of each; a remedy that names a row is that of the first.
+// Kinds gives the odd rows by kind, in the order in which kinds first come. A remedy that names a row
+// names the first.
 func (r *tryReport) Kinds() (kinds []oddKind) {
 	const shown = 5
 	rows := map[string][]string{}
@@ -67,7 +68,7 @@ func writeReport(file string, r *tryReport) error {
 	return errors.Join(tryTemplate.Execute(f, r), f.Close())
 }
 
-// share is a part of a whole in percent.
+// share gives a part of a whole in percent.
 func share(part, whole int64) int {
 	if whole == 0 {
 		return 0
@@ -75,7 +76,7 @@ func share(part, whole int64) int {
 	return int(float64(part) * 100 / float64(whole))
 }
 
-// rankText is a rank of Nova's host; "-" where a filter rejects that.
+// rankText writes the rank of Nova's host; "-" when a filter rejects that host.
 func rankText(rank int) string {
 	if rank == 0 {
 		return "-"
@@ -94,10 +95,10 @@ func grouped(n any) string {
 	return text
 }
 
-// BestShare is for how many placed requests Nova's host is the best, or as good, in percent.
+// BestShare gives the percentage of placed requests for which Nova's host is the best, or as good.
 func (r *tryReport) BestShare() int { return share(int64(r.Summary.Best), int64(r.Summary.Placed)) }
 
-// placedText says how the requests fared.
+// placedText describes how the requests fared.
 func (r *tryReport) placedText() string {
 	s := r.Summary
 	text := fmt.Sprintf("%d of %d placed again, each alone on the hosts as they are now; Nova's host is the best, or as good, for %d %%; median %s",
@@ -114,7 +115,7 @@ func (r *tryReport) placedText() string {
 	return text
 }
 
-// SkippedText says which requests are not placed again; empty for none.
+// SkippedText says which requests try does not place again; empty for none.
 func (r *tryReport) SkippedText() string {
 	if r.Skipped == 0 {
 		return ""

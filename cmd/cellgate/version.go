@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build says which source and Go a binary was made of.
+// build says from which source, and with which Go, somebody built a binary.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
@@ -40,7 +40,7 @@ func newVersion() *cobra.Command {
 	return cmd
 }
 
-// versionText is the version and revision, for comparing binaries.
+// versionText gives the version and revision, for comparing binaries.
 func versionText() string {
 	b := buildOf()
 	if b.Modified {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// result is one measurement: what was run where, and what came out of it.
+// result is one measurement: what somebody ran where, and what came out.
 type result struct {
 	Title   string `json:"title"`
 	Shows   string `json:"shows"`
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// render makes the page of the results in a folder, in the order of their files.
+// render makes the page from the results in a folder, in the order of their files.
 func render(folder string) ([]byte, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
@@ -65,7 +65,7 @@ func render(folder string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decode reads a result and refuses one that nobody could repeat or read.
+// decode reads a result. It refuses one that nobody could repeat or read.
 func decode(text []byte) (r result, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

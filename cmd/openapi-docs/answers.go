@@ -11,12 +11,12 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Of the examples of answers.
+// decision is the decision of the examples of answers.
 const decision = "cell1.01M884EGRCFDGQECE31X1WB9C0"
 
 var decided = timestamppb.New(time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC))
 
-// answers are examples of the answers of the main calls, by the names of their methods.
+// answers has an example of the answer of each main call, by the name of its method.
 var answers = map[string]proto.Message{
 	"SelectDestinations": &cellgatev1.SelectDestinationsResponse{
 		Destinations: []*cellgatev1.Destinations{{
@@ -52,12 +52,12 @@ var refused = &cellgatev1.NoValidHost{
 	TenantMessage:  "No valid host was found. No available host has all that was asked for; what hosts lack: room for the VCPU.",
 }
 
-// answered is a message as the gateway answers with it.
+// answered gives a message as the gateway writes it in an answer.
 func answered(m proto.Message) (json.RawMessage, error) {
 	return protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(m)
 }
 
-// errorExamples are those of an answer that is an error.
+// errorExamples gives the examples of an answer that is an error.
 func errorExamples() (object, error) {
 	detail, err := answered(refused)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// comments are those of declarations, by their full names, each one paragraph.
+// comments has the comments of declarations by their full names, each as one paragraph.
 type comments map[protoreflect.FullName]string
 
 func commentsOf(set *descriptorpb.FileDescriptorSet) comments {
@@ -32,7 +32,7 @@ func commentsOf(set *descriptorpb.FileDescriptorSet) comments {
 				add(all.Get(i))
 				for k := range all.Get(i).Values().Len() {
 					value := all.Get(i).Values().Get(k)
-					// A value's full name lacks its enum's.
+					// An enum value's full name does not include its enum's name.
 					if text := f.SourceLocations().ByDescriptor(value).LeadingComments; text != "" {
 						out[all.Get(i).FullName()+"."+protoreflect.FullName(value.Name())] = strings.Join(strings.Fields(text), " ")
 					}
@@ -65,7 +65,7 @@ func commentsOf(set *descriptorpb.FileDescriptorSet) comments {
 	return out
 }
 
-// extension reads an extension of options; the zero value when it is not set.
+// extension reads an extension of options. It gives the zero value when the extension is not set.
 func extension[T any](options proto.Message, of protoreflect.ExtensionType) (value T) {
 	if proto.HasExtension(options, of) {
 		value, _ = proto.GetExtension(options, of).(T)

@@ -17,12 +17,12 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// document is what was described so far.
+// document is the description so far.
 type document struct {
 	comments comments
 	roles    map[string][]security.Role
 	schemas  schemas
-	// answers says of each message whether it was described as one of answers.
+	// answers says for each message whether its schema is that of an answer.
 	answers map[string]bool
 	tags    []object
 	paths   object
@@ -36,7 +36,7 @@ func newDocument(c comments) *document {
 	return d
 }
 
-// services are those of a file.
+// services are the services of a file.
 type services struct{ protoreflect.FileDescriptor }
 
 func (s services) describe(d *document) error {
@@ -52,7 +52,7 @@ func (s services) describe(d *document) error {
 	return nil
 }
 
-// parameter is {name} in a path.
+// parameter matches {name} in a path.
 var parameter = regexp.MustCompile(`\{([^}]*)\}`)
 
 func verbOf(rule *annotations.HttpRule) (verb, path string) {
@@ -155,7 +155,7 @@ func (d *document) add(path, verb string, operation object) {
 	d.paths[i].value = methods.with(verb, operation)
 }
 
-// plain adds a path that is served by HTTP alone.
+// plain adds a path that only HTTP serves.
 func (d *document) plain(path, id, about, kind string) {
 	row := http.MethodGet + " " + path
 	o := object{
@@ -172,7 +172,7 @@ func (d *document) plain(path, id, about, kind string) {
 	d.add(path, "get", o)
 }
 
-// whole gives the document.
+// whole gives the whole document.
 func (d *document) whole() (object, error) {
 	d.plain("/v1/events", "Gateway_WatchEvents", "Server-sent events: cells (a ListCellsResponse) and decisions (the id of the newest), each when it changes, at most every two seconds.", "text/event-stream")
 	d.plain("/healthz", "Gateway_GetHealth", "200 while the process is alive, else 503.", "application/json")

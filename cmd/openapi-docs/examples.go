@@ -21,8 +21,8 @@ const request = `{
  "return_alternates": true
 }`
 
-// examples are the bodies of requests by the names of their methods, and of an error. A test
-// reads each as the gateway does.
+// examples has the bodies of requests by the names of their methods, and of an error. A test reads each
+// one as the gateway does.
 var examples = map[string]json.RawMessage{
 	"SelectDestinations":  json.RawMessage(request),
 	"ExplainDestinations": json.RawMessage(request),
@@ -46,8 +46,8 @@ var examples = map[string]json.RawMessage{
 }`),
 }
 
-// parameterExamples are values of parameters of paths and queries, by their names. A page_token is
-// what an answer gave.
+// parameterExamples has values for the parameters of paths and queries, by their names. It has no
+// page_token, which only an answer gives.
 var parameterExamples = map[string]any{
 	"cell": "cell1", "host_cell": "cell1", "host": "compute-17", "host_uuid": host, "name_contains": "compute-1",
 	"instance_uuid": instance, "consumer_uuid": instance, "claim_id": claim, "decision_id": decision,

@@ -13,12 +13,12 @@ import (
 // ref points to a schema of the document.
 func ref(name string) object { return object{{"$ref", "#/components/schemas/" + name}} }
 
-// nameOf names a message or enum in the document: without its package.
+// nameOf gives the name of a message or enum in the document: its name without the package.
 func nameOf(d protoreflect.Descriptor) string {
 	return strings.TrimPrefix(string(d.FullName()), "cellgate.v1.")
 }
 
-// wellKnown are messages that have a form of their own in JSON.
+// wellKnown are messages that JSON writes in a form of their own.
 var wellKnown = map[protoreflect.FullName]object{
 	"google.protobuf.Timestamp": {{"type", "string"}, {"format", "date-time"}},
 	"google.protobuf.Duration":  {{"type", "string"}, {"pattern", `^-?[0-9]+(\.[0-9]{1,9})?s$`}, {"examples", []string{"300s", "0.25s"}}},
@@ -31,7 +31,7 @@ var wellKnown = map[protoreflect.FullName]object{
 	},
 }
 
-// bounds are the members of a schema that rules of buf.validate become, by their names there.
+// bounds are the rules of buf.validate that become members of a schema, by their names there.
 var bounds = []struct {
 	rule   protoreflect.Name
 	member string
@@ -46,7 +46,7 @@ var bounds = []struct {
 	{"min_len", "minLength"},
 }
 
-// bounded adds what the rules of a type say that bounds names.
+// bounded adds a member for each rule of a type that bounds lists.
 func (o object) bounded(rules proto.Message) object {
 	m := rules.ProtoReflect()
 	for _, b := range bounds {
@@ -72,7 +72,7 @@ func (d *document) schema(f protoreflect.FieldDescriptor, answered bool) object 
 	return out.with("description", d.comments[f.FullName()])
 }
 
-// plainKinds are the schemas of kinds of which no rule says more.
+// plainKinds are the schemas of kinds to which no rule adds anything.
 var plainKinds = map[protoreflect.Kind]object{
 	protoreflect.BoolKind:   {{"type", "boolean"}},
 	protoreflect.BytesKind:  {{"type", "string"}, {"contentEncoding", "base64"}},
@@ -81,7 +81,7 @@ var plainKinds = map[protoreflect.Kind]object{
 	protoreflect.Uint64Kind: {{"type", "string"}, {"format", "uint64"}, {"pattern", "^[0-9]+$"}},
 }
 
-// one gives the schema of a single value of a field.
+// one gives the schema of a field's single value.
 func (d *document) one(f protoreflect.FieldDescriptor, rules *validate.FieldRules, answered bool) object {
 	switch f.Kind() {
 	case protoreflect.StringKind:
@@ -130,7 +130,7 @@ func text(rules *validate.FieldRules) object {
 	return out
 }
 
-// demanded reports whether a request must have a field: its zero value is refused.
+// demanded reports whether a request must set a field: the gateway refuses its zero value.
 func demanded(f protoreflect.FieldDescriptor) bool {
 	rules := extension[*validate.FieldRules](f.Options(), validate.E_Field)
 	if rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE {
@@ -140,16 +140,16 @@ func demanded(f protoreflect.FieldDescriptor) bool {
 		len(rules.GetEnum().GetNotIn()) > 0 || rules.GetString().GetPattern() != ""
 }
 
-// written reports whether the gateway writes a field of every answer: all but messages and those
-// that may be unset.
+// written reports whether the gateway writes a field in every answer. It leaves out messages, and
+// fields that may be unset.
 func written(f protoreflect.FieldDescriptor) bool { return !f.HasPresence() }
 
-// message adds the schema of a message, without the fields that are elsewhere in the request.
+// message adds the schema of a message, without the fields that the path has.
 func (d *document) message(m protoreflect.MessageDescriptor, without map[string]bool, answered bool) {
 	name := nameOf(m)
 	if d.schemas.add(name) {
 		if d.answers[name] != answered {
-			// What an answer always has, a request need not.
+			// An answer always has these fields; a request need not.
 			d.schemas[name] = slices.DeleteFunc(d.schemas[name], func(m member) bool { return m.name == "required" || m.name == "additionalProperties" })
 		}
 		return
@@ -210,7 +210,7 @@ func (d *document) enum(e protoreflect.EnumDescriptor) {
 // schemas are the document's, by name.
 type schemas map[string]object
 
-// add reserves a name, and reports whether it is there already.
+// add reserves a name, and reports whether the document already had it.
 func (s schemas) add(name string) bool {
 	_, there := s[name]
 	if !there {

@@ -8,7 +8,7 @@ import (
 	"cellgate/internal/telemetry"
 )
 
-// marker parts what people write of a page from what is generated.
+// marker divides a page into the part that people write and the generated part.
 const marker = "<!-- From here on generated from internal/telemetry/names*.go by `make gen`. -->\n"
 
 // rewrite replaces what follows the marker.
@@ -24,7 +24,7 @@ func rewrite(path string) error {
 	return os.WriteFile(path, []byte(head+marker+tables()), 0o644)
 }
 
-// tables are the metrics, spans and attributes.
+// tables gives the tables of metrics, labels, spans and attributes.
 func tables() string {
 	var b strings.Builder
 	b.WriteString("\n## Metrics\n")
@@ -77,7 +77,7 @@ func tables() string {
 	return b.String()
 }
 
-// users names the metrics that have a label with those values.
+// users names the metrics that have a label with these values.
 func users(label, values string) string {
 	n, first := 0, ""
 	for _, m := range telemetry.Metrics() {

@@ -22,10 +22,10 @@ const (
 	mostWords   = 40
 )
 
-// bannedMethods say nothing of what is done to what.
+// bannedMethods do not say what the method does, or to what.
 var bannedMethods = []string{"take", "tell", "look", "of", "said", "end"}
 
-// bannedNames matches identifiers with a camel-case part that does not tell what a value holds.
+// bannedNames matches identifiers with a camel-case part that does not say what a value holds.
 var bannedNames = regexp.MustCompile(`(^|_)(said|told|heard|unsaid)([^a-z]|$)|(Said|Told|Heard|Unsaid)([^a-z]|$)`)
 
 // exceptions are the places that may have a violation: "page PATH", "method FOLDER.Type.name" or
@@ -51,8 +51,8 @@ func main() {
 	}
 }
 
-// unexpected gives the violations, by place, that the exceptions do not list, and the exceptions
-// that nothing needs.
+// unexpected gives the violations that the exceptions do not list, by place, and the exceptions that no
+// violation needs.
 func unexpected(found map[string][]string, exceptions string) (problems []string) {
 	listed := map[string]bool{}
 	for line := range strings.Lines(exceptions) {
@@ -150,7 +150,8 @@ func checkMethods(path string, set *token.FileSet, file *ast.File, found map[str
 	}
 }
 
-// checkNames checks the identifiers that a file declares; a use of one of another package is none.
+// checkNames checks the identifiers that a file declares. It skips uses of another package's
+// identifiers.
 func checkNames(path string, set *token.FileSet, file *ast.File, found map[string][]string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		for _, name := range declared(n) {
@@ -163,7 +164,7 @@ func checkNames(path string, set *token.FileSet, file *ast.File, found map[strin
 	})
 }
 
-// declared are the identifiers that a node itself declares, its children's aside.
+// declared gives the identifiers that a node itself declares, without those of its children.
 func declared(n ast.Node) (names []*ast.Ident) {
 	var assigned []ast.Expr
 	switch n := n.(type) {
@@ -198,17 +199,17 @@ func declared(n ast.Node) (names []*ast.Ident) {
 	return names
 }
 
-// sentence is one of a page: where it begins, with which words, and how many it has.
+// sentence is a sentence of a page: where and with which words it begins, and how many words it has.
 type sentence struct {
 	line, words int
 	begin       string
 }
 
-// proseCell is how many words a cell of a table has at least when it is prose and no label.
+// proseCell is the least number of words of a table's cell that counts as prose.
 const proseCell = 8
 
-// sentences splits the prose of a Markdown page: paragraphs, items of lists and prose in tables,
-// without code and headings. A period ends a sentence if a blank and no small letter follow.
+// sentences splits the prose of a Markdown page into sentences: paragraphs, items of lists and prose in
+// tables, without code and headings. A period ends a sentence when a blank and no small letter follow.
 func sentences(page string) (all []sentence) {
 	line, fenced := 0, false
 	var block []string
@@ -280,8 +281,8 @@ func split(text string) (all []string) {
 	return append(all, string(runes[from:]))
 }
 
-// countWords counts words; a piece of code is one, the target of a link none. A text of code alone
-// has none.
+// countWords counts words. Code counts as one word, a link's target as none. A text of code alone has
+// none.
 func countWords(text string) (n int) {
 	if spans := strings.Split(text, "`"); len(spans) > 2 {
 		prose := ""
