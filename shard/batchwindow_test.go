@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A lane whose callers come back at once: a transaction waits for those of the last
-// one, and has all of them.
+// The callers of a lane come back at once. A transaction waits for as many as the last one served,
+// and gets all of them.
 func TestCallersThatComeBackGoTogether(t *testing.T) {
 	var g BatchWindow
 	if _, limit := g.Wait(1, 256); limit != 0 {
@@ -33,8 +33,7 @@ func TestCallersThatComeBackGoTogether(t *testing.T) {
 	}
 }
 
-// Callers that do not come back: waits are made ever more rarely, and again when they
-// pay.
+// Callers do not come back: waits become ever rarer. Once waits pay again, most transactions wait.
 func TestWaitsThatDoNotPayAreLeftOut(t *testing.T) {
 	var g BatchWindow
 	waits, since := 0, 0
@@ -62,7 +61,7 @@ func TestWaitsThatDoNotPayAreLeftOut(t *testing.T) {
 	}
 }
 
-// A single caller never waits, nor does who is served in no time.
+// Neither a single caller waits, nor callers whose last transaction was short.
 func TestWhoIsAloneDoesNotWait(t *testing.T) {
 	var g BatchWindow
 	for range 10 {

@@ -14,9 +14,9 @@ import (
 	"cellgate/internal/norace"
 )
 
-// TestI1I2I9_DecideIsTheNaiveRules: on the rows of its read set alone, Decide
-// answers as the naive rules do on everything; usage is the sum of the live
-// claims; and claims alone never make anything overfull.
+// TestI1I2I9_DecideIsTheNaiveRules compares Decide, which reads the rows of its read set alone,
+// with the naive rules, which read everything. Usage is the sum of the live claims, and claims
+// alone never exceed a capacity.
 func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	seen := map[string]int{}
@@ -62,13 +62,13 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 				}
 				got, want := answerOf(d.Outcomes[i]), o.step(now, op)
 				if op.PutHost != nil || op.SetAdminState != nil && op.SetAdminState.EndsNova {
-					adopting = true // and ratios may be others
+					adopting = true // an allocation ratio may change, too
 				}
-				// Adopted claims' names are Decide's own.
+				// Decide makes up the ids of adopted claims.
 				for _, made := range []string{"adopted", "allocated"} {
 					if strings.HasPrefix(got.claim, made) && strings.HasPrefix(want.claim, made) {
 						if got.kind == fault.AlreadyExists {
-							// So is, then, which of a consumer's two is in the way.
+							// These ids also decide which of a consumer's two claims conflicts.
 							for _, c := range o.live(got.consumer) {
 								if c.HostUUID == got.host && strings.HasPrefix(c.ClaimID, made) {
 									want = no(fault.AlreadyExists, c)
@@ -76,7 +76,7 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 							}
 						}
 						got.claim, want.claim = "", ""
-						if made == "allocated" { // of several, which comes first is its name's
+						if made == "allocated" { // the id decides which of several claims is first
 							got.host, want.host, got.from, want.from = "", "", "", ""
 						}
 					}
@@ -172,8 +172,8 @@ func TestI1I2I9_DecideIsTheNaiveRules(t *testing.T) {
 	}
 }
 
-// What random operations reach about three times in 3,000 checks: an import that is older than one claim and
-// ends another. A late confirm without devices, as rare, is a clause of the conformance suite.
+// An import that is older than one claim ends another claim. Random operations reach this case only about three times
+// in 3,000 checks. A late confirm without devices is as rare: a clause of the conformance suite tests it.
 func TestDecide_ImportOlderThanOneOfTwoClaims_EndsTheOther(t *testing.T) {
 	w, o := newWorld(), newOracle()
 	begin := time.Unix(1000, 0).UTC()
@@ -207,9 +207,9 @@ func TestDecide_ImportOlderThanOneOfTwoClaims_EndsTheOther(t *testing.T) {
 	checkWorld(t, w, o)
 }
 
-// TestDecideABatchIsItsOperationsOneByOne: a batch comes to the rows that its
-// operations come to one after the other at the same time, each row once; rows
-// are replaced, never changed; the same again is the same.
+// TestDecideABatchIsItsOperationsOneByOne: a batch writes the same rows as its operations one by
+// one at the same time, and each row once. Decide replaces rows and never changes them. The same
+// input gives the same decision.
 func TestDecideABatchIsItsOperationsOneByOne(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	rapid.Check(t, func(t *rapid.T) {

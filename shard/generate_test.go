@@ -20,7 +20,7 @@ func genAllocations(host string) *rapid.Generator[[]Used] {
 	})
 }
 
-// genAttempt gives no attempt, or one of two.
+// genAttempt gives either no attempt or one of two.
 func genAttempt(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"", "a", "a", "b"}).Draw(t, "attempt")
 }
@@ -30,7 +30,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 	consumer := rapid.Map(rapid.SampledFrom(small[:consumers]), func(s string) string { return "i" + s })
 	claimID := rapid.Map(rapid.SampledFrom(small[:claims]), func(s string) string { return "c" + s })
 	return rapid.Custom(func(t *rapid.T) Op {
-		// Mostly the claim's own consumer.
+		// Most operations name the claim's own consumer.
 		id := claimID.Draw(t, "claim")
 		of := "i" + string(id[1]%byte(consumers)+'0')
 		if rapid.SampledFrom(small).Draw(t, "stranger") == "7" {
@@ -64,14 +64,14 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 				}
 			}
 			p.EndsNova = p.State == AdminEnabled && rapid.Bool().Draw(t, "ends?")
-			p.AsOf = rapid.SampledFrom([]int64{0, 1, 5}).Draw(t, "as of") // nameGenerations says which
+			p.AsOf = rapid.SampledFrom([]int64{0, 1, 5}).Draw(t, "as of") // nameGenerations sets the generation
 			return Op{SetAdminState: p}
 		case "nova":
 			p := &SetNovaState{HostUUID: host.Draw(t, "host"), State: rapid.SampledFrom([]NovaState{"", "", NovaDisabled, NovaForcedDown, NovaSilent}).Draw(t, "state")}
 			if p.State == NovaDisabled || p.State == NovaForcedDown {
 				p.Reason = "why"
 			}
-			if at := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 1000}).Draw(t, "at"); at > 0 { // the last is of a wrong clock
+			if at := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 1000}).Draw(t, "at"); at > 0 { // 1000: a wrong clock
 				p.At = time.Unix(1000, 0).UTC().Add(time.Duration(at) * 10 * time.Second)
 			}
 			return Op{SetNovaState: p}
@@ -80,7 +80,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 		case "end":
 			return Op{EndMaintenance: &EndMaintenance{HostUUID: host.Draw(t, "host")}}
 		case "gate":
-			// asItIs says of which revision.
+			// asItIs sets the revision.
 			return Op{MoveGate: &MoveGate{State: rapid.SampledFrom([]GateState{GateLegacy, GateShadow, GateNative, GateNative}).Draw(t, "gate"), Reason: rapid.StringMatching("[a-z]{4}").Draw(t, "reason")}}
 		case "import":
 			h := host.Draw(t, "host")
@@ -139,7 +139,7 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			}
 			switch rapid.SampledFrom(small).Draw(t, "moves?") {
 			case "5", "6":
-				// Another claim of the same consumer's.
+				// Another claim of the same consumer.
 				n.Moves = "c" + string((id[1]-'0'+byte(consumers))%byte(2*consumers)+'0')
 			case "7":
 				n.Moves = claimID.Draw(t, "moves")
@@ -158,13 +158,13 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			return Op{Transfer: &Transfer{ClaimID: id, ConsumerUUID: of, ToConsumer: consumer.Draw(t, "to")}}
 		case "confirm":
 			if ref.Reinstate = rapid.Bool().Draw(t, "reinstate"); ref.Reinstate && rapid.Bool().Draw(t, "lease") {
-				ref.Lease = &time.Time{} // nameLeases says which
+				ref.Lease = &time.Time{} // nameLeases sets the lease
 			}
 			return Op{Confirm: ref}
 		case "release":
 			ref.PendingOnly, ref.Attempt = rapid.Bool().Draw(t, "pending only"), genAttempt(t)
 			if rapid.Bool().Draw(t, "unchanged") {
-				ref.Unchanged = &time.Time{} // nameLeases says since when
+				ref.Unchanged = &time.Time{} // nameLeases sets the time
 			}
 			return Op{Release: ref}
 		case "keep":
@@ -183,7 +183,8 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 	})
 }
 
-// asItIs lets operations name the gate as it is, or as it was before.
+// asItIs sets the gate's revision in operations that move it: mostly the current one, sometimes the
+// one before.
 func asItIs(t *rapid.T, g *Gate, ops []Op) {
 	revision := int64(0)
 	if g != nil {
@@ -200,8 +201,8 @@ func asItIs(t *rapid.T, g *Gate, ops []Op) {
 	}
 }
 
-// nameLeases has some of the confirms that name a lease name the claim's own, and most of the
-// releases that name a write its last.
+// nameLeases sets the times that operations name. Half of the confirms with a lease get the claim's
+// own lease. Most of the releases with Unchanged get the time of the claim's last write.
 func nameLeases(t *rapid.T, claims map[string]*Claim, ops []Op) {
 	for _, op := range ops {
 		if ref := op.Release; ref != nil && ref.Unchanged != nil {
@@ -218,8 +219,8 @@ func nameLeases(t *rapid.T, claims map[string]*Claim, ops []Op) {
 	}
 }
 
-// dateStates has some of the hosts' states name a moment: of a claim's last write, or just
-// before or after it, or of a time ago. With an agent's it says nothing.
+// dateStates sets InstancesAt in some host states: about the time of a claim's last write, or up to
+// 30 s ago. InstancesAt has no effect in an agent's state.
 func dateStates(t *rapid.T, now time.Time, claims map[string]*Claim, ops []Op) {
 	ids := slices.Sorted(maps.Keys(claims))
 	for _, op := range ops {
@@ -235,8 +236,8 @@ func dateStates(t *rapid.T, now time.Time, claims map[string]*Claim, ops []Op) {
 	}
 }
 
-// nameGenerations has the operations that name a generation name one that their host has now, or
-// had before an earlier batch; known keeps those.
+// nameGenerations sets AsOf in the operations that have it: to the host's generation now, or before
+// an earlier batch. known keeps these generations.
 func nameGenerations(t *rapid.T, w *world, o *oracle, known map[string]int64, ops []Op) {
 	for _, host := range small[:3] {
 		if known[host] != 0 && rapid.Bool().Draw(t, "not looked") {

@@ -27,7 +27,7 @@ func TestCanonicalFactsAreOneTextForWhatIsTheSame(t *testing.T) {
 	}
 }
 
-// What is in its one form is what was given, and is within the bounds.
+// CanonicalFacts is idempotent, and its result is JSON of at most MaxNamespace bytes.
 func FuzzCanonicalFacts(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":[1,{"b":"\u0001"}]}`, `{"a":1e400}`, `[]`, `{"a":"` + strings.Repeat("<", 12000) + `"}`} {
 		f.Add(seed)

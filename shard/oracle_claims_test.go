@@ -16,8 +16,7 @@ func (o *oracle) find(id string) *Claim {
 	return nil
 }
 
-// live lists a consumer's live claims, the one that another moves first, else by
-// id.
+// live lists a consumer's live claims by id, but a claim that another one moves comes last.
 func (o *oracle) live(consumer string) []*Claim {
 	var cs []*Claim
 	for _, c := range o.claims {
@@ -41,7 +40,7 @@ func (o *oracle) live(consumer string) []*Claim {
 	return append(first, last...)
 }
 
-// forInstance lists the live claims whose resources are an instance's.
+// forInstance lists the live claims that hold the resources of an instance.
 func (o *oracle) forInstance(instance string) []*Claim {
 	var cs []*Claim
 	for _, c := range o.claims {
@@ -59,7 +58,7 @@ func instanceOf(c *Claim) string {
 	return c.TransferredFrom
 }
 
-// unlike gives the first claim with another id than this.
+// unlike gives the first claim whose id is not id.
 func unlike(cs []*Claim, id string) *Claim {
 	for _, c := range cs {
 		if c.ClaimID != id {
@@ -73,8 +72,7 @@ func has(cs []*Claim, id string) bool {
 	return slices.ContainsFunc(cs, func(c *Claim) bool { return c.ClaimID == id })
 }
 
-// beside gives the claim that keeps a consumer from having one more, that moves
-// another.
+// beside gives the claim that forbids the consumer a new claim which moves the claim moves.
 func (o *oracle) beside(consumer, moves string) *Claim {
 	cs := o.onComputes(consumer)
 	if has(cs, moves) {
@@ -83,7 +81,8 @@ func (o *oracle) beside(consumer, moves string) *Claim {
 	return unlike(cs, "")
 }
 
-// confirm makes a claim CONFIRMED and ends the one it moves, once.
+// confirm makes a claim CONFIRMED and releases the claim that it moves. A repeated confirm does
+// nothing.
 func (o *oracle) confirm(c *Claim) {
 	if c.State == Confirmed {
 		return
@@ -108,7 +107,8 @@ func (o *oracle) inUse(host, provider, class string) int64 {
 	return n
 }
 
-// refuses says why a host does not take a claim, which has its devices otherwise.
+// refuses says why a host refuses a claim. If the host accepts the claim, refuses assigns its
+// devices and returns nil.
 func (o *oracle) refuses(c *Claim) *answer {
 	h := o.hosts[c.HostUUID]
 	for _, a := range c.Allocations {

@@ -11,7 +11,7 @@ import (
 	"cellgate/schedule"
 )
 
-// naiveGuest is what an instance asks for: so many devices of each kind, in order.
+// naiveGuest is what an instance asks for: counts[i] devices of kinds[i].
 type naiveGuest struct {
 	kinds  []string
 	counts []int64
@@ -19,7 +19,7 @@ type naiveGuest struct {
 }
 
 var (
-	// guestsOf and poolsOf are what the texts of claims and hosts say.
+	// guestsOf and poolsOf are the decoded forms of the encoded guests and pools.
 	guestsOf = map[string]naiveGuest{}
 	poolsOf  = map[string]map[string]int64{}
 )
@@ -57,7 +57,8 @@ func devices(a, b int64) *Facts {
 	return &Facts{PCIStats: text}
 }
 
-// takesDevices reports whether a report of the claim's host does not have yet what it takes.
+// takesDevices reports whether the claim takes devices that its host's report may still count as
+// free.
 func takesDevices(c *Claim) bool {
 	gaveBack := c.Verdict != nil && c.Verdict.Outcome == VerdictRejected && c.Verdict.Reason == ReasonAborted
 	return c.Guest != nil && (c.State == Pending && !gaveBack || c.State == Confirmed && c.Guest.Awaited)
@@ -76,7 +77,7 @@ func devicesOf(c *Claim, kind string) (n int64) {
 	return n
 }
 
-// leftOn counts what nobody has of a host's devices.
+// leftOn counts the devices of a host that no claim has, except the claims in but.
 func (o *oracle) leftOn(host string, but ...*Claim) map[string]int64 {
 	left := map[string]int64{}
 	if f := o.hosts[host].Facts; f != nil {
@@ -93,7 +94,8 @@ func (o *oracle) leftOn(host string, but ...*Claim) map[string]int64 {
 	return left
 }
 
-// assignNaively gives a claim its devices; the kind that it lacks, if it is judged.
+// assignNaively assigns devices to a claim. If a judged claim cannot get all, it returns the kind
+// that is missing.
 func assignNaively(c *Claim, left map[string]int64) (lacks string) {
 	asks := guestsOf[string(c.Guest.Hardware)]
 	a := &schedule.Assignment{}
@@ -110,7 +112,7 @@ func assignNaively(c *Claim, left map[string]int64) (lacks string) {
 	return ""
 }
 
-// hardware says why a host has not the devices that a claim asks for, or gives them to it.
+// hardware assigns the devices that a claim asks for, or says why the host cannot provide them.
 func (o *oracle) hardware(c *Claim) *answer {
 	if c.Guest == nil {
 		return nil
@@ -121,8 +123,8 @@ func (o *oracle) hardware(c *Claim) *answer {
 	return nil
 }
 
-// reassign has the claims on a host keep what a new report of it has free, those with lower
-// ids first, and then the others get what is left.
+// reassign applies a new report of a host: in the order of their ids, claims keep devices that the
+// report has free. Then the other claims are assigned anew from the rest.
 func (o *oracle) reassign(host string) {
 	var there, others []*Claim
 	for _, c := range o.claims {
@@ -154,14 +156,14 @@ func (o *oracle) reassign(host string) {
 	}
 }
 
-// await notes whether a confirmed claim's instance is awaited.
+// await sets whether the claim's instance is still awaited on its host.
 func await(c *Claim, awaited bool) {
 	if c.Guest != nil {
 		c.Guest = &Guest{Hardware: c.Guest.Hardware, Assigned: c.Guest.Assigned, Awaited: awaited}
 	}
 }
 
-// giveBack takes what is assigned from claims that take nothing.
+// giveBack removes the assignments of claims that no longer take devices.
 func (o *oracle) giveBack() {
 	for _, c := range o.claims {
 		if c.Guest != nil && c.Guest.Assigned != nil && !takesDevices(c) {
@@ -170,7 +172,7 @@ func (o *oracle) giveBack() {
 	}
 }
 
-// checkDevices compares what is assigned with the naive rules.
+// checkDevices compares the assigned devices with the naive rules.
 func checkDevices(t rapid.TB, w *world, o *oracle) {
 	for _, c := range o.claims {
 		row := w.claims[c.ClaimID]

@@ -9,8 +9,8 @@ import (
 	"cellgate/internal/fault"
 )
 
-// counted counts a write of a host's admin state when that changes something, and with always
-// when it is done.
+// counted runs say, a write of a host's admin state. It counts the write if it changed something;
+// with always, if it succeeded.
 func (o *oracle) counted(host string, always bool, say func() answer) answer {
 	all := func() []any {
 		return []any{o.admin[host], o.ends[host], o.nova[host], o.novaAt[host], o.silent[host], o.because[host]}
@@ -23,8 +23,8 @@ func (o *oracle) counted(host string, always bool, say func() answer) answer {
 	return a
 }
 
-// operate takes an operator's state, and forgets those that are over. One over a
-// generation comes too late when something was written since.
+// operate sets an operator's state; an end that has passed is refused. With over, the write names a
+// generation, and is refused as stale if the state was written since.
 func (o *oracle) operate(now time.Time, host string, state Admin, until time.Time, ends, over bool) answer {
 	if !until.IsZero() && !until.After(now) {
 		return answer{kind: fault.InvalidRequest}
@@ -35,7 +35,8 @@ func (o *oracle) operate(now time.Time, host string, state Admin, until time.Tim
 	if over && o.writes[host] > o.asOf[host] {
 		return answer{kind: fault.StaleGeneration}
 	}
-	// Where nothing of Nova ends nothing is reported anew.
+	// ends also drops the imported ratios of an agent's host. A host without these is not written
+	// again.
 	if _, follows := o.ratios[host]; ends && follows && !o.hosts[host].Imported {
 		delete(o.ratios, host)
 		o.putRow(o.reported[host])
@@ -51,7 +52,7 @@ func (o *oracle) operate(now time.Time, host string, state Admin, until time.Tim
 	return o.adminStateOf(host)
 }
 
-// serve takes the state of a host's service, unless it is of an older reading.
+// serve sets the state of a host's service in Nova, unless a later reading is known.
 func (o *oracle) serve(now time.Time, p *SetNovaState) answer {
 	host, state, at := p.HostUUID, p.State, p.At
 	if _, there := o.hosts[host]; !there {
@@ -72,7 +73,7 @@ func (o *oracle) serve(now time.Time, p *SetNovaState) answer {
 	return o.adminStateOf(host)
 }
 
-// hush takes whether a host's agent is silent.
+// hush sets whether a host's agent is silent.
 func (o *oracle) hush(host string, silent bool) answer {
 	h, there := o.hosts[host]
 	switch {
@@ -94,7 +95,8 @@ func (o *oracle) adminStateOf(host string) answer {
 	return answer{admin: o.admin[host], until: o.ends[host], nova: o.nova[host], silent: o.silent[host]}
 }
 
-// keepsAway says by what state an operator, or Nova, keeps new claims from a host; nil for none.
+// keepsAway is the refusal of new claims by an operator's or Nova's state of the host; nil: neither
+// refuses.
 func (o *oracle) keepsAway(now time.Time, host string) *answer {
 	how := map[Admin]string{
 		AdminDisabled: "disabled by operator: why", AdminMaintenance: "in maintenance: why", AdminForcedDown: "forced down by operator: why",
@@ -168,7 +170,7 @@ func (o *oracle) putHost(p *PutHost) answer {
 	return a
 }
 
-// nameCompute tells the claims on a root which compute service it has.
+// nameCompute sets the compute service of the claims on a root.
 func (o *oracle) nameCompute(h Host) {
 	for _, c := range o.claims {
 		if c.State.Live() && c.HostUUID == h.UUID {
@@ -177,7 +179,7 @@ func (o *oracle) nameCompute(h Host) {
 	}
 }
 
-// ratiosOf are the ratios of what the root has.
+// ratiosOf gives the allocation ratios of the root provider, by class.
 func ratiosOf(h Host) map[string]float64 {
 	ratios := map[string]float64{}
 	for _, i := range h.Providers[0].Inventories {
@@ -188,7 +190,8 @@ func ratiosOf(h Host) map[string]float64 {
 	return ratios
 }
 
-// putRow puts a host: what an import has of an agent's counts.
+// putRow stores a host. In an agent's host, the ratios of the last import replace those of the
+// agent.
 func (o *oracle) putRow(h Host) {
 	o.reported[h.UUID] = h
 	h.Providers = slices.Clone(h.Providers)
@@ -258,12 +261,12 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 	}
 }
 
-// older reports whether an import's rows may be from before a claim was written.
+// older reports whether an import may have read its rows before the claim was written.
 func older(p *PutHost, c *Claim) bool {
 	return p.Host.Imported && !p.InstancesAt.IsZero() && p.InstancesAt.Before(c.UpdatedAt)
 }
 
-// larger is the more of each class.
+// larger gives the larger amount of each provider and class.
 func larger(a, b []Used) []Used {
 	a = slices.Clone(a)
 	for _, x := range b {
@@ -277,7 +280,7 @@ func larger(a, b []Used) []Used {
 	return a
 }
 
-// over lists what of a host is used beyond capacity.
+// over lists the providers and classes of a host that are used beyond capacity.
 func (o *oracle) over(host string) map[Used]bool {
 	h := o.hosts[host]
 	over := map[Used]bool{}

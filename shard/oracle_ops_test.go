@@ -7,7 +7,8 @@ import (
 	"cellgate/internal/fault"
 )
 
-// refusedByHost answers with a claim that its host rejected; nil for any other.
+// refusedByHost is the answer of an operation on a claim that its host rejected; nil: the host did
+// not reject it.
 func refusedByHost(c *Claim) *answer {
 	if c.State != Rejected && (c.Verdict == nil || c.Verdict.Outcome == "OK" || c.State != Pending && c.State != Expired) {
 		return nil
@@ -89,7 +90,7 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 	return of(c)
 }
 
-// confirmAs confirms as a reference says.
+// confirmAs confirms the claim that ref names.
 func (o *oracle) confirmAs(now time.Time, ref *ClaimRef) answer {
 	c := o.find(ref.ClaimID)
 	if c == nil || c.ConsumerUUID != ref.ConsumerUUID {

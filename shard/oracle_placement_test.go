@@ -79,7 +79,7 @@ func createRoots(uuids ...string) []Op {
 
 func (o *oracle) onCompute(c *Claim) bool { return c.ServiceHost != "" }
 
-// onComputes lists a consumer's live claims on computes.
+// onComputes lists a consumer's live claims on roots that have a compute service.
 func (o *oracle) onComputes(consumer string) []*Claim {
 	return slices.DeleteFunc(o.live(consumer), func(c *Claim) bool { return !o.onCompute(c) })
 }
@@ -95,7 +95,7 @@ func reasonOf(r PlacementReason) answer {
 	return answer{kind: denied(PlacementRefusal{Reason: r}).Refusal.Kind, reason: r}
 }
 
-// writePlacement does a write on copies, which count when it is not refused.
+// writePlacement tries a write on copies, and keeps them if the write is not refused.
 func (o *oracle) writePlacement(w *WritePlacement) answer {
 	hosts, claims := maps.Clone(o.hosts), o.claims
 	before := make([]Claim, len(claims))
@@ -295,7 +295,7 @@ func (o *oracle) placeConsumers(list []ConsumerWrite, adopt bool) PlacementReaso
 	return ""
 }
 
-// stayer is the claim of a consumer that stays on a root.
+// stayer is the consumer's claim on a root that keeps its id; nil: there is none.
 func (o *oracle) stayer(consumer string, root RootAllocations) *Claim {
 	var best *Claim
 	for _, c := range o.live(consumer) {
@@ -322,7 +322,8 @@ func (o *oracle) stayer(consumer string, root RootAllocations) *Claim {
 	return best
 }
 
-// given is what a consumer of the write gave up on a root, if it is the same.
+// given is the claim on a root, with these allocations, that a consumer of the write gives up; nil:
+// there is none.
 func given(held, stays map[*Claim]bool, root RootAllocations) *Claim {
 	var first *Claim
 	for c := range held {
@@ -333,7 +334,7 @@ func given(held, stays map[*Claim]bool, root RootAllocations) *Claim {
 	return first
 }
 
-// checkTrees compares the trees of hosts.
+// checkTrees compares the providers of hosts with the naive rules.
 func checkTrees(t rapid.TB, w *world, o *oracle) {
 	for id, h := range o.hosts {
 		row := w.hosts[id]

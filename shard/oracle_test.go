@@ -8,32 +8,32 @@ import (
 	"cellgate/internal/fault"
 )
 
-// oracle is the rules of claims done the naive way: no usage rows and no
-// indexes, everything counted anew over all claims each time.
+// oracle implements the rules of claims the naive way. It has no usage rows and no indexes: it
+// counts over all claims each time.
 type oracle struct {
 	hosts  map[string]Host
 	claims []*Claim
 	pins   map[string]*Pin
-	// renewed are the claims that have had another lease since they were made.
+	// renewed are the claims whose lease was set again since they were made.
 	renewed map[string]bool
-	// admin are states by operators, ends when those end that do.
+	// admin has the operators' states of hosts, ends when such a state ends (zero: never).
 	admin map[string]Admin
-	// reported are hosts as they were put, ratios those of their last import.
+	// reported are hosts as they were put; ratios are the allocation ratios of their last import.
 	reported map[string]Host
 	ratios   map[string]map[string]float64
-	// nova is what services say, novaAt of which reading.
+	// nova has the states of the hosts' services; novaAt is when each was read.
 	nova   map[string]NovaState
 	novaAt map[string]time.Time
-	// silent are the hosts whose agents are.
+	// silent are the hosts whose agents are silent.
 	silent map[string]bool
 	ends   map[string]time.Time
-	// because are the hosts of which an operator gave a reason. writes counts those of admin
-	// states; asOf is the count at the generation that operations name.
+	// because are the hosts for which an operator gave a reason. writes counts the writes of admin
+	// states; asOf is that count at the generation that operations name.
 	because      map[string]bool
 	writes, asOf map[string]int
-	// ended counts maintenances whose end was written.
+	// ended counts the maintenances that EndMaintenance ended.
 	ended int
-	// The gate; revision 0 for none.
+	// The gate; revision 0: there is none.
 	gate            GateState
 	reason          string
 	epoch, revision int64
@@ -47,7 +47,7 @@ func newOracle() *oracle {
 	}
 }
 
-// answer is what of an outcome does not depend on how it is worded.
+// answer has the parts of an outcome that are not message text.
 type answer struct {
 	kind             fault.Kind
 	filter, detail   string
@@ -68,19 +68,19 @@ type answer struct {
 	// The gate, after an operation that moves it.
 	gate            GateState
 	epoch, revision int64
-	// Of the claim.
+	// Fields of the claim.
 	consumer, host, moves, from, attempt string
-	// Its host's newest verdict.
+	// The newest verdict of the claim's host.
 	verdict, why string
-	// Of the hosts that it left.
+	// Rejections by hosts that the claim was on before.
 	rejections string
 	// What an operator set for the host.
 	admin Admin
 	until time.Time
 	nova  NovaState
-	// silent: of its agent.
+	// silent: the host's agent is.
 	silent bool
-	// reason, of a refused write of the Placement API.
+	// reason is why a write of the Placement API was refused.
 	reason PlacementReason
 }
 
@@ -122,7 +122,7 @@ func no(kind fault.Kind, c *Claim) answer {
 	return a
 }
 
-// step runs an operation, and dates the claims that it wrote.
+// step runs an operation, and sets UpdatedAt in the claims that it wrote.
 func (o *oracle) step(now time.Time, op Op) answer {
 	before := map[*Claim]Claim{}
 	for _, c := range o.claims {
@@ -136,7 +136,7 @@ func (o *oracle) step(now time.Time, op Op) answer {
 			if !now.After(was.UpdatedAt) {
 				c.UpdatedAt = was.UpdatedAt.Add(time.Microsecond)
 			}
-			// A report that names the compute of a claim's root writes it once more.
+			// If the report also changes the claim's compute service, that is a write of its own.
 			if op.PutHost != nil && was.State.Live() && was.ServiceHost != c.ServiceHost {
 				was.ServiceHost, was.UpdatedAt = c.ServiceHost, c.UpdatedAt
 				if !reflect.DeepEqual(was, *c) {
@@ -148,7 +148,7 @@ func (o *oracle) step(now time.Time, op Op) answer {
 	return a
 }
 
-// decide is step, but for the moments of claims.
+// decide is step without the times of claims.
 func (o *oracle) decide(now time.Time, op Op) answer {
 	switch {
 	case op.SetAdminState != nil:

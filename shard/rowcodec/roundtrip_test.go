@@ -9,7 +9,7 @@ import (
 	"cellgate/shard"
 )
 
-// Every field of every row, set alone, comes back from its bytes: a new field without a line in the codec fails here.
+// Every field of every row, set alone, survives encoding and decoding. A new field that the codec lacks fails here.
 func TestRow_EveryField_RoundTrips(t *testing.T) {
 	roundTrips(t, Host, func(h *shard.Host) shard.Change { return shard.Change{Host: h} })
 	roundTrips(t, Usage, func(u *shard.Usage) shard.Change { return shard.Change{Usage: u} })
@@ -27,7 +27,7 @@ func roundTrips[T any](t *testing.T, decode func([]byte) (*T, error), change fun
 	for i := range of.NumField() {
 		name := of.Name() + "." + of.Field(i).Name
 		if name == "Namespace.Forgotten" {
-			continue // no row has it, and no journal
+			continue // neither a row nor the journal stores it
 		}
 		v, n := new(T), 0
 		if c, ok := any(v).(*shard.Claim); ok {
@@ -46,7 +46,7 @@ func roundTrips[T any](t *testing.T, decode func([]byte) (*T, error), change fun
 	}
 }
 
-// fill sets v to values that differ from each other and from nothing.
+// fill sets v to values that differ from each other and from the zero value.
 func fill(t *testing.T, v reflect.Value, path string, n *int) {
 	t.Helper()
 	*n++

@@ -14,8 +14,8 @@ import (
 	"cellgate/shard"
 )
 
-// TestRowsAreAsProtoMarshalsThem: what is written by hand is what proto.Marshal makes
-// of the message with the same fields, and reads back as the row.
+// TestRowsAreAsProtoMarshalsThem: the hand-written encoder gives the bytes of proto.Marshal, and
+// they decode to the row.
 func TestRowsAreAsProtoMarshalsThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var ch shard.Change
