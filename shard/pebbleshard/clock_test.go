@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestStoreTimeKeepsPaceAfterTheMachineStepsBack: a lease given before lasts as
-// long as it says.
+// TestStoreTimeKeepsPaceAfterTheMachineStepsBack: leases keep their length although the machine's
+// clock steps back.
 func TestStoreTimeKeepsPaceAfterTheMachineStepsBack(t *testing.T) {
 	machine := newTestClock()
 	c := clock{machine: machine.read}
@@ -39,8 +39,8 @@ func TestSteadyClockGoesForward(t *testing.T) {
 	}
 }
 
-// TestOpen_AClockFarAhead_IsRefusedUntilConfirmed: store time never comes back, so a
-// clock that is wrong by years is not followed.
+// TestOpen_AClockFarAhead_IsRefusedUntilConfirmed: store time never goes back, so a store does not
+// follow a clock that is wrong by years.
 func TestOpen_AClockFarAhead_IsRefusedUntilConfirmed(t *testing.T) {
 	const month = 31 * 24 * time.Hour
 	fs, clock := vfs.NewMem(), newTestClock()
@@ -74,8 +74,8 @@ func TestOpen_AClockFarAhead_IsRefusedUntilConfirmed(t *testing.T) {
 	use("a jump that is confirmed")
 }
 
-// A store in which a lane was opened and nobody read the time has no last use: a later clock is no
-// jump.
+// A store that opened lanes but whose time nobody read has no time of last use. A later clock is
+// then no jump.
 func TestOpen_TimeNeverRead_NoJump(t *testing.T) {
 	dir := t.TempDir()
 	opts := testOptions

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// manyOpens is why tests that open a store hundreds of times are left out.
+// manyOpens is why the race detector leaves out tests that open a store hundreds of times.
 const manyOpens = "it opens a store hundreds of times, and the conformance suite has every concurrent path"
 
 func TestConformanceInMemory(t *testing.T) {

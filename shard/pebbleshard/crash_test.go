@@ -18,9 +18,9 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// TestI3_CrashAtAnyPoint cuts the power at random points while lanes write, and
-// opens what is left: everything acknowledged is there, the journal has no gap,
-// the rows are what the journal tells, and the indexes are those of the rows.
+// TestI3_CrashAtAnyPoint cuts the power at random points while lanes write, and opens the files
+// that are left. Everything acknowledged is there, the journal has no gap, and the rows match the
+// journal and the indexes.
 func TestI3_CrashAtAnyPoint(t *testing.T) {
 	seeds, crashes := uint64(2), 6
 	if testlong.On() {
@@ -31,7 +31,7 @@ func TestI3_CrashAtAnyPoint(t *testing.T) {
 	}
 }
 
-// acknowledged is what lanes were answered is durable.
+// acknowledged are the entries that lanes reported as durable.
 type acknowledged struct {
 	mu      sync.Mutex
 	entries map[shard.LaneID][]shard.Entry
@@ -117,14 +117,14 @@ func crashing(t *testing.T, seed uint64, crashes int) {
 		for range 20 + rng.IntN(60) {
 			<-steps
 		}
-		// Acknowledged before the power went.
+		// The entries that were acknowledged before the power cut.
 		before := acked.now()
 		left := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
 		checkLeft(t, left, before)
 	}
 }
 
-// checkLeft opens what a crash left.
+// checkLeft opens the files that a crash left, and checks them.
 func checkLeft(t *testing.T, fs *vfs.MemFS, before map[shard.LaneID][]shard.Entry) {
 	t.Helper()
 	s := openAt(t, fs, "/shard", newTestClock())
@@ -158,8 +158,7 @@ func checkLeft(t *testing.T, fs *vfs.MemFS, before map[shard.LaneID][]shard.Entr
 	checkDecisions(t, s)
 }
 
-// checkDecisions compares the decisions there are with their bodies, their indexes
-// and their number.
+// checkDecisions compares the stored decisions with their bodies, their indexes and their number.
 func checkDecisions(t *testing.T, s *Store) {
 	t.Helper()
 	want := map[string]bool{}
@@ -187,8 +186,7 @@ func checkDecisions(t *testing.T, s *Store) {
 	compareKeys(t, s, []byte{bodyKey, namedKey}, want)
 }
 
-// checkIndexes compares the tombstones with their two indexes, and that no claim
-// is both live and ended.
+// checkIndexes compares the tombstones with their two indexes. No claim may be both live and ended.
 func checkIndexes(t *testing.T, s *Store) {
 	t.Helper()
 	want := map[string]bool{}
@@ -210,7 +208,7 @@ func checkIndexes(t *testing.T, s *Store) {
 	compareKeys(t, s, []byte{endKey, consumerEndedKey}, want)
 }
 
-// compareKeys demands exactly these keys under some letters.
+// compareKeys demands that the keys with these prefixes are exactly want.
 func compareKeys(t *testing.T, s *Store, letters []byte, want map[string]bool) {
 	t.Helper()
 	for _, prefix := range letters {
@@ -302,7 +300,7 @@ func (r *randomOps) batch() []shard.Op {
 	return ops
 }
 
-// TestACrashWhileItIsMade leaves a directory that can be made again.
+// TestACrashWhileItIsMade: if a shard's first opening crashes, the next opening succeeds.
 func TestACrashWhileItIsMade(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))

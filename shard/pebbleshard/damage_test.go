@@ -19,11 +19,11 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// tabled makes a shard whose rows are in tables, with a decision whose body, which
-// Open does not read, is random, and gives its directory and that body.
+// tabled makes a shard whose rows are in tables, and gives its directory. body is the random body
+// of one decision, which Open does not read.
 func tabled(t *testing.T) (dir string, body []byte) {
 	t.Helper()
-	dir, body = t.TempDir(), make([]byte, 12<<10) // has a block of the table to itself
+	dir, body = t.TempDir(), make([]byte, 12<<10) // fills a block of the table
 	_, _ = rand.Read(body)                        // it never fails
 	s := openDir(t, dir)
 	l, err := s.OpenLane(t.Context(), "r")
@@ -53,8 +53,8 @@ func openDir(t *testing.T, dir string) *Store {
 	return s
 }
 
-// spoil changes a byte of the first table that holds some bytes, where they are, and
-// gives its path.
+// spoil inverts the first of the bytes holds in the first table that has them, and gives the
+// table's path.
 func spoil(t *testing.T, dir string, holds []byte) string {
 	t.Helper()
 	tables, err := filepath.Glob(filepath.Join(dir, pebbleDir, "*.sst"))
@@ -87,10 +87,11 @@ func isDamage(t *testing.T, what string, err error, file string) {
 	}
 }
 
-// A damaged table ends the store by an error of its next operation, whoever met it.
+// If a compaction or a reader finds a damaged table, the store's next operation fails with the
+// damage.
 func TestADamagedTableEndsTheStoreByAnError(t *testing.T) {
 	for name, meet := range map[string]func(context.Context, *Store){
-		// Pebble tries again and again.
+		// Pebble retries the compaction without end.
 		"a compaction": func(ctx context.Context, s *Store) { _ = s.db.Compact(ctx, []byte{0}, []byte{0xff}, false) },
 		"a reader":     func(ctx context.Context, s *Store) { _, _ = s.FindDecisions(ctx, shard.DecisionQuery{ID: "a.0"}) },
 	} {
@@ -119,8 +120,8 @@ func TestADamagedTableEndsTheStoreByAnError(t *testing.T) {
 	}
 }
 
-// Damage of what Open reads is its error; Inspect finds all of it beforehand, writes
-// nothing, and leaves a shard that is held alone.
+// Open fails on damage in the files that it reads. Inspect finds all damage beforehand and changes
+// no files.
 func TestDamageIsFoundBeforeAndAtOpen(t *testing.T) {
 	dir, body := tabled(t)
 	if seen, err := Inspect(dir, testOptions); err != nil || !seen.Exists {
@@ -137,7 +138,7 @@ func TestDamageIsFoundBeforeAndAtOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; i < len(text)*9/10; i += 50 { // every block, but not what says where they are
+	for i := 0; i < len(text)*9/10; i += 50 { // every block, but not the index at the end
 		text[i] ^= 0xff
 	}
 	if err := os.WriteFile(file, text, 0o600); err != nil {
@@ -161,7 +162,7 @@ func TestDamageIsFoundBeforeAndAtOpen(t *testing.T) {
 	}
 }
 
-// Where no directory can be made, Inspect and Check say so as Open does.
+// If the directory cannot be made, Inspect and Check fail as Open does.
 func TestADirectoryThatCannotBeMadeIsTold(t *testing.T) {
 	top := t.TempDir()
 	file, link := filepath.Join(top, "file"), filepath.Join(top, "link")

@@ -10,8 +10,8 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// benchDecision is a decision as small requests have it: an instance of its own,
-// one of 1,000 projects, one of 3,000 hosts, a body of 1.5 KB of which about half repeats.
+// benchDecision is like the decision of a small request: an instance of its own, one of 1,000
+// projects, one of 3,000 hosts, and a body of 1.5 KB, of which about half repeats.
 func benchDecision(n int) shard.Decision {
 	d := shardtest.NewDecision(n)
 	d.Terms = []string{fmt.Sprint("req:", n), fmt.Sprint("instance:", n), fmt.Sprint("project:", n%1000), fmt.Sprint("host:", n%3000), fmt.Sprint("cell:", n%3)}
@@ -68,8 +68,7 @@ func BenchmarkFindDecisions(b *testing.B) {
 	}
 }
 
-// BenchmarkPutDecisions hands in batches of 100, and drops what is over 10,000 every
-// 10,000.
+// BenchmarkPutDecisions puts batches of 100, and trims to 10,000 decisions after each 10,000.
 func BenchmarkPutDecisions(b *testing.B) {
 	s := benchDecisions(b, 0)
 	b.ReportAllocs()

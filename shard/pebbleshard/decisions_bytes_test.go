@@ -10,8 +10,8 @@ import (
 	"cellgate/shard"
 )
 
-// However large they are, and across a reopening, a trim keeps decisions within their
-// bytes: the oldest go, and what is there counts once.
+// A trim keeps decisions within MaxDecisionBytes, also after a reopening. The oldest go first, and
+// a replaced decision counts once.
 func TestTrimDecisions_OverTheirBytes_TheOldestGo(t *testing.T) {
 	const each, most = 100 << 10, 1 << 20
 	dir, opts := t.TempDir(), testOptions
@@ -35,7 +35,7 @@ func TestTrimDecisions_OverTheirBytes_TheOldestGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// kept gives the numbers of the oldest and the newest, and how many there are.
+	// kept gives the ids of the oldest and the newest decision, and the number and bytes of all.
 	kept := func() (first, last string, n int, bytes int64) {
 		t.Helper()
 		q := shard.DecisionQuery{Limit: 1}
@@ -67,7 +67,7 @@ func TestTrimDecisions_OverTheirBytes_TheOldestGo(t *testing.T) {
 		put(n)
 	}
 	check("at first", "a.025", "a.034")
-	for range 20 { // one that is replaced takes its room once
+	for range 20 { // replaced 20 times, it counts once
 		put(34)
 	}
 	check("replaced", "a.025", "a.034")

@@ -29,7 +29,7 @@ func openErr(t *testing.T, dir string, opts Options, says ...string) {
 	}
 }
 
-// checkErr demands that Check refuses a directory as Open does, and that neither
+// checkErr demands that Check and Open refuse a directory with the same error, and that neither
 // changes its files.
 func checkErr(t *testing.T, dir string, opts Options, says ...string) {
 	t.Helper()
@@ -46,7 +46,7 @@ func checkErr(t *testing.T, dir string, opts Options, says ...string) {
 			t.Errorf("error %q does not name %q", err, text)
 		}
 	}
-	// Open locks before it reads FORMAT.
+	// Open makes the lock file before it reads FORMAT.
 	if err := os.Remove(filepath.Join(dir, lockFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -94,7 +94,8 @@ func TestASecondOpenerIsToldTheHolder(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestASecondProcessIsToldTheHolder runs this test binary again as the holder.
+// TestASecondProcessIsToldTheHolder runs this test binary a second time, as the process that holds
+// the lock.
 func TestASecondProcessIsToldTheHolder(t *testing.T) {
 	const env = "PEBBLESHARD_TEST_HOLD"
 	if dir := os.Getenv(env); dir != "" {
@@ -164,8 +165,8 @@ func TestADirectoryOfSomethingElseIsLeftAsItIs(t *testing.T) {
 	})
 }
 
-// What FORMAT says wrongly is named with its line: the message must not refuse
-// what it asks for.
+// An error names the wrong line of FORMAT. Whoever writes the line as the message asks must not be
+// refused again.
 func TestADamagedFormatIsToldByItsLine(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"foreign":         {"PNG, 24 bit\n", `line 1 of its FORMAT file is "PNG, 24 bit", not "cellgate shard"`},
@@ -196,8 +197,7 @@ func TestADamagedFormatIsToldByItsLine(t *testing.T) {
 	}
 }
 
-// Every error has what the operating system or Pebble said, on one line, and
-// what to do.
+// Every error has the message of the operating system or of Pebble, on one line, and the remedy.
 func TestErrorsOfOpenHaveTheirCause(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -223,7 +223,7 @@ func TestErrorsOfOpenHaveTheirCause(t *testing.T) {
 	}
 	openErr(t, dir, Options{Cell: "cell1"}, dir, "its rows cannot be read: ", "MANIFEST", "; bring back a copy")
 
-	// A LOCK that cannot be made is not one that is held.
+	// A LOCK that cannot be made is not reported as held.
 	dir = t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, lockFile), 0o750); err != nil {
 		t.Fatal(err)
@@ -346,6 +346,6 @@ func TestRowsThatCannotBeReadAreAnError(t *testing.T) {
 	s.mu.Unlock()
 	mustClose(t, s)
 	openErr(t, dir, Options{Cell: "cell1"}, dir, shardtest.HostID(1))
-	// The directory is free again.
+	// The failed Open released the lock.
 	openErr(t, dir, Options{Cell: "cell1"}, "cannot be read")
 }

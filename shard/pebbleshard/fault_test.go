@@ -23,7 +23,7 @@ type disk struct {
 	mu   sync.Mutex
 	err  error
 	gate chan struct{}
-	// held is sent to when a sync is held up.
+	// held receives when a sync is held up.
 	held chan struct{}
 }
 
@@ -57,7 +57,7 @@ func (d *disk) fail(err error) {
 	d.err = err
 }
 
-// hold makes syncs wait until the function it gives is called.
+// hold makes syncs wait until release is called.
 func (d *disk) hold() (release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,9 +89,8 @@ func openOn(t *testing.T, d *disk, mem *vfs.MemFS) (*Store, shard.Lane) {
 	return s, l
 }
 
-// TestAFailedSyncEndsTheStore: what was in flight is of unknown outcome, all
-// later is unavailable, and what was acknowledged is there when it is opened
-// again.
+// TestAFailedSyncEndsTheStore: the Apply in flight has an unknown outcome, and all later calls are
+// unavailable. After another opening, everything acknowledged is there.
 func TestAFailedSyncEndsTheStore(t *testing.T) {
 	d, mem := &disk{}, vfs.NewCrashableMem()
 	s, l := openOn(t, d, mem)
@@ -105,7 +104,7 @@ func TestAFailedSyncEndsTheStore(t *testing.T) {
 	if _, err := l.Apply(t.Context(), []shard.Op{{Claim: shardtest.NewClaim(1, 1, 1)}}); fault.KindOf(err) != fault.OutcomeUnknown {
 		t.Errorf("Apply while the sync fails: %v, want %s", err, fault.OutcomeUnknown)
 	}
-	d.fail(nil) // A disk that says it is well again is not believed.
+	d.fail(nil) // the store does not trust a disk that recovers
 	for what, call := range map[string]func() error{
 		"Apply":       func() error { _, err := l.Apply(t.Context(), []shard.Op{{Release: shardtest.Ref(9)}}); return err },
 		"other Apply": func() error { _, err := other.Apply(t.Context(), nil); return err },
@@ -132,9 +131,9 @@ func TestAFailedSyncEndsTheStore(t *testing.T) {
 	}
 }
 
-// TestI3_NothingIsShownBeforeItIsDurable holds a sync up: neither its own caller
-// nor a reader nor an Apply that changes nothing gets an answer that rests on
-// it; and lanes share the sync they wait for.
+// TestI3_NothingIsShownBeforeItIsDurable holds a sync up. Neither its caller, nor a reader, nor an
+// Apply that changes nothing gets an answer that depends on it. Lanes share the sync that they wait
+// for.
 func TestI3_NothingIsShownBeforeItIsDurable(t *testing.T) {
 	d := &disk{}
 	s, l := openOn(t, d, vfs.NewMem())
@@ -160,7 +159,7 @@ func TestI3_NothingIsShownBeforeItIsDurable(t *testing.T) {
 	if _, err := s.FindClaims(ended, shard.ClaimQuery{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("FindClaims while a sync is held up: %v", err)
 	}
-	// The same claim again changes nothing, and rests on the first.
+	// The same claim again changes nothing, but its answer depends on the first claim.
 	go func() { _, err := other.Apply(t.Context(), claim); answer <- err }()
 	third, err2 := openLaneLater(s)
 	if err2 != nil {
@@ -196,8 +195,8 @@ func openLaneLater(s *Store) (*lane, error) {
 	return &lane{store: s, id: state.id, state: state, turn: make(chan struct{}, 1)}, nil
 }
 
-// TestAContextThatEndsDuringTheSync: the outcome is unknown to the caller, and
-// known to the lane before its next Apply.
+// TestAContextThatEndsDuringTheSync: the caller does not learn the outcome, but the lane knows it
+// before its next Apply.
 func TestAContextThatEndsDuringTheSync(t *testing.T) {
 	d := &disk{}
 	s, l := openOn(t, d, vfs.NewMem())
@@ -242,7 +241,7 @@ func TestOpenMemInABubble(t *testing.T) {
 		if _, err := l.Apply(t.Context(), ops); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(61 * time.Second) // of the bubble's
+		time.Sleep(61 * time.Second) // in the bubble's time
 		if due, err := s.Due(t.Context(), 10); err != nil || len(due) != 1 {
 			t.Errorf("due are %v, %v", due, err)
 		}

@@ -9,7 +9,8 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// TestFaultyWorkedButSaidItFailed: the fault wrapper's faults are what they say.
+// TestFaultyWorkedButSaidItFailed: Before fails a call that is not done, After fails a call that is
+// done.
 func TestFaultyWorkedButSaidItFailed(t *testing.T) {
 	s, err := OpenMem(testOptions)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// crashes takes what a power cut would leave, before some operations on files.
+// crashes clones, before some writes and syncs, the files that a power cut would leave.
 type crashes struct {
 	fs *vfs.MemFS
 
@@ -54,9 +54,9 @@ func (c *crashes) MaybeError(op errorfs.Op) error {
 
 func (c *crashes) String() string { return "crashes" }
 
-// TestOpen_AfterAPowerCutAtAnyWrite_HasAllAcknowledged cuts the power at random writes
-// and syncs, those of the openings after a power cut among them: no such store is
-// refused, and every one has what was acknowledged.
+// TestOpen_AfterAPowerCutAtAnyWrite_HasAllAcknowledged cuts the power at random writes and syncs,
+// also while a store opens after a power cut. Every such store opens and has all acknowledged
+// claims.
 func TestOpen_AfterAPowerCutAtAnyWrite_HasAllAcknowledged(t *testing.T) {
 	norace.Skip(t, manyOpens)
 	const claims = 60
@@ -89,7 +89,7 @@ func TestOpen_AfterAPowerCutAtAnyWrite_HasAllAcknowledged(t *testing.T) {
 		}
 		mustClose(t, s)
 		for _, left := range c.left {
-			// Opening it is cut short too.
+			// A second power cut hits this opening.
 			again := &crashes{fs: left.fs, rng: c.rng, every: 20, acked: left.acked}
 			hasAtLeast(t, errorfs.Wrap(left.fs, again), left.acked, left.op)
 			for _, twice := range again.left {
@@ -135,7 +135,7 @@ func hasAtLeast(t *testing.T, fs vfs.FS, acked int, what string) {
 	mustClose(t, s)
 }
 
-// TestMark_AfterAKill_HasTheLastAcknowledgedCommit: the kernel has MARK before the
+// TestMark_AfterAKill_HasTheLastAcknowledgedCommit: the kernel has the write of MARK before the
 // caller has its answer.
 func TestMark_AfterAKill_HasTheLastAcknowledgedCommit(t *testing.T) {
 	fs := vfs.NewCrashableMem()
@@ -160,8 +160,8 @@ func TestMark_AfterAKill_HasTheLastAcknowledgedCommit(t *testing.T) {
 	}
 }
 
-// TestOpen_ARowChangedBehindTheCommits_IsRefused: rows that are missing in the middle,
-// under commits that are there, are missed by their checksum.
+// TestOpen_ARowChangedBehindTheCommits_IsRefused: the checksum of the commits shows that a row is
+// missing or changed.
 func TestOpen_ARowChangedBehindTheCommits_IsRefused(t *testing.T) {
 	const claims = 40
 	whole := confirmed(t, claims)
@@ -190,9 +190,9 @@ func TestOpen_ARowChangedBehindTheCommits_IsRefused(t *testing.T) {
 	}
 }
 
-// TestOpen_ARefusedStore_IsLeftAsItIsUntilLossIsAccepted: a refusal changes no file, so
-// it is given again and a copy can still be looked at; accept-loss in MARK serves what
-// is left, once.
+// TestOpen_ARefusedStore_IsLeftAsItIsUntilLossIsAccepted: a refusal changes no file, so the next
+// Open refuses again, and a copy can still be examined. accept-loss in MARK makes Open serve the
+// claims that are left, once.
 func TestOpen_ARefusedStore_IsLeftAsItIsUntilLossIsAccepted(t *testing.T) {
 	const claims = 80
 	fs := confirmed(t, claims)
@@ -205,7 +205,7 @@ func TestOpen_ARefusedStore_IsLeftAsItIsUntilLossIsAccepted(t *testing.T) {
 	text := readAll(t, fs, log)
 	text[len(strings.TrimRight(string(text), "\x00"))*3/4] ^= 0xff
 	replace(t, fs, log, text)
-	before := filesOf(t, fs)[2:] // without FORMAT and HOLDER, which goes with its holder
+	before := filesOf(t, fs)[2:] // without FORMAT and HOLDER: Close removes HOLDER
 	for range 2 {
 		err := allOrRefused(t, fs, claims, "a damaged log")
 		if err == nil || !strings.Contains(err.Error(), log) || !strings.Contains(err.Error(), "echo accept-loss >"+lossDir+"/MARK") {
@@ -216,14 +216,14 @@ func TestOpen_ARefusedStore_IsLeftAsItIsUntilLossIsAccepted(t *testing.T) {
 		t.Errorf("a refused store had %s, has %s", before, after)
 	}
 	replace(t, fs, path.Join(lossDir, markFile), []byte(acceptLoss+"\n"))
-	for range 2 { // at the second start MARK is the shard's own again
+	for range 2 { // the first start writes a normal MARK
 		s := mustOpen(t, fs, "loss is accepted")
 		if n := len(s.rows.claims); n == 0 || n >= claims {
 			t.Errorf("%d of %d claims are left", n, claims)
 		}
 		mustClose(t, s)
 	}
-	// MARK protects again.
+	// MARK detects losses again.
 	if err := fs.RemoveAll(path.Join(lossDir, pebbleDir)); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestOpen_ARefusedStore_IsLeftAsItIsUntilLossIsAccepted(t *testing.T) {
 	}
 }
 
-// TestMark_ASyncThatFails_EndsTheStore: MARK must keep up with the commits.
+// TestMark_ASyncThatFails_EndsTheStore: a store whose MARK cannot follow the commits is broken.
 func TestMark_ASyncThatFails_EndsTheStore(t *testing.T) {
 	full := errors.New("the disk is full")
 	fail := errorfs.InjectorFunc(func(op errorfs.Op) error {

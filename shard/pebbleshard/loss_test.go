@@ -19,11 +19,11 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// lossDir is where the stores of these tests are.
+// lossDir is the directory of the stores in these tests.
 const lossDir = "/shard"
 
-// confirmed makes a store that was killed after each of n claims was confirmed and
-// acknowledged: some are in tables, the others in the log. It was opened before, twice.
+// confirmed makes a store with n confirmed claims that was killed after the last acknowledgement.
+// Some claims are in tables, the others in the log. The store was opened twice before.
 func confirmed(t *testing.T, n int) *vfs.MemFS {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
@@ -61,7 +61,7 @@ func confirmed(t *testing.T, n int) *vfs.MemFS {
 	return nil
 }
 
-// kill is what a process leaves that was killed: all that it wrote.
+// kill gives the files that a killed process leaves: all that it wrote.
 func kill(fs *vfs.MemFS) *vfs.MemFS {
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 }
@@ -114,8 +114,8 @@ func replace(t *testing.T, fs vfs.FS, name string, text []byte) {
 	}
 }
 
-// allOrRefused opens a store and demands that it has n confirmed claims, or that Open
-// names the directory and what to do. It reports which.
+// allOrRefused opens a store. Either the store has n confirmed claims, or Open names the directory
+// and a remedy in the error that allOrRefused returns.
 func allOrRefused(t *testing.T, fs vfs.FS, n int, what string) (refusal error) {
 	t.Helper()
 	opts := testOptions
@@ -127,7 +127,7 @@ func allOrRefused(t *testing.T, fs vfs.FS, n int, what string) (refusal error) {
 		}
 		return err
 	}
-	defer func() { _ = s.Close() }() // a damaged file that is met later is its error
+	defer func() { _ = s.Close() }() // Close returns damage that is found later
 	have := 0
 	for _, c := range s.rows.claims {
 		if c.State == shard.Confirmed {
@@ -140,7 +140,7 @@ func allOrRefused(t *testing.T, fs vfs.FS, n int, what string) (refusal error) {
 	return nil
 }
 
-// sampled is how many places of a file are damaged: a quarter of all for most runs.
+// sampled is how many places of a file are damaged: all in long runs, else a quarter.
 func sampled(all int) int {
 	if testlong.On() {
 		return all
@@ -162,7 +162,7 @@ func TestOpen_OneByteInverted_HasAllClaimsOrIsRefused(t *testing.T) {
 	for _, name := range filesOf(t, whole) {
 		text := readAll(t, whole, name)
 		var at []int
-		used := len(strings.TrimRight(string(text), "\x00")) // a log is allocated ahead
+		used := len(strings.TrimRight(string(text), "\x00")) // a log is preallocated with zeros
 		for i := range used {
 			if used <= 2*samples || rng.IntN(used) < samples {
 				at = append(at, i)

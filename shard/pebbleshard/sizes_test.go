@@ -14,9 +14,9 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// TestTrim_ADayOfClaimsEnding_TheShardLevelsOff runs a day of store time: claims are
-// made, confirmed and released, decisions put, and Trim runs in steps. What is on disk
-// levels off at the bounds, although all of it is younger than its age allows.
+// TestTrim_ADayOfClaimsEnding_TheShardLevelsOff runs a day of store time: claims are made,
+// confirmed and released, decisions put, and Trim runs in steps. The size on disk stays at the
+// bounds, although no row reaches its maximum age.
 func TestTrim_ADayOfClaimsEnding_TheShardLevelsOff(t *testing.T) {
 	norace.Skip(t, manyOpens)
 	const steps, perStep = 120, 240
@@ -91,8 +91,8 @@ func TestTrim_ADayOfClaimsEnding_TheShardLevelsOff(t *testing.T) {
 	}
 }
 
-// TestTrim_TombstonesOverTheBound_AreKeptTenMinutes: a late message about a claim that
-// just ended is refused, whatever the bound.
+// TestTrim_TombstonesOverTheBound_AreKeptTenMinutes: a late message about a claim that just ended
+// must be refused, even if tombstones exceed their bound.
 func TestTrim_TombstonesOverTheBound_AreKeptTenMinutes(t *testing.T) {
 	clock := newTestClock()
 	opts := testOptions
@@ -129,7 +129,7 @@ func bytesIn(t *testing.T, dir string) int64 {
 	var all int64
 	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
-			return nil // files come and go
+			return nil // Pebble may remove files meanwhile
 		}
 		if info, err := e.Info(); err == nil {
 			all += info.Size()

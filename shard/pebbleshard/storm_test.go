@@ -15,8 +15,8 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// stormOn runs one window of a storm on a store in memory, with a fault wrapper around
-// it, and says what is wrong.
+// stormOn runs one window of a storm on a store in memory behind a fault wrapper. It returns the
+// violations.
 func stormOn(t *testing.T, seed uint64, faulty func(*shardtest.Faulty), bend func(shardtest.Apply) shardtest.Apply) (*shardtest.Storm, []string) {
 	t.Helper()
 	s, err := OpenMem(testOptions)
@@ -49,7 +49,7 @@ func stormOn(t *testing.T, seed uint64, faulty func(*shardtest.Faulty), bend fun
 
 func asItIs(a shardtest.Apply) shardtest.Apply { return a }
 
-// TestI1_I3_Storm: transactions that are not done, or are done and not answered.
+// TestI1_I3_Storm: transactions fail before they are done, or are done and lose their answer.
 func TestI1_I3_Storm(t *testing.T) {
 	const seeds = 5
 	report := shardtest.Summary{Backend: "pebble in memory, storm", Tests: seeds, Seeds: seeds, Kinds: map[string]int64{}}
@@ -86,9 +86,9 @@ func TestI1_I3_Storm(t *testing.T) {
 	report.Tell(t)
 }
 
-// TestTheStormSeesLies: a store that lies about what it did is found out.
+// TestTheStormSeesLies: the storm detects a store that answers falsely.
 func TestTheStormSeesLies(t *testing.T) {
-	// At one batch of some a lane lies.
+	// Every 20th batch of a lane gets a false answer.
 	sometimes := func(lie func(a shardtest.Apply, ctx context.Context, ops []shard.Op) (shard.Applied, error)) func(shardtest.Apply) shardtest.Apply {
 		return func(a shardtest.Apply) shardtest.Apply {
 			n := 0
@@ -149,7 +149,7 @@ func TestTheStormSeesLies(t *testing.T) {
 			return func(ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 				r, err := a(ctx, ops)
 				for i, op := range ops {
-					// A claim that is done is answered as not fitting, and taken back.
+					// The claim is made and released again, but answered as refused.
 					if err == nil && op.Claim != nil && r.Outcomes[i].Refusal == nil && op.Claim.Allocations[0].Amount == 1 {
 						if _, err := a(ctx, []shard.Op{{Release: &shard.ClaimRef{ClaimID: op.Claim.ClaimID, ConsumerUUID: op.Claim.ConsumerUUID}}}); err != nil {
 							return r, err
