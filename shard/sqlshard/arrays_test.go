@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Lists are sent as pgx's own codec sends them, byte by byte.
+// Lists are encoded as by pgx's own codec, byte by byte.
 func TestListsAreArraysOfTheWire(t *testing.T) {
 	ours, theirs := pgtype.NewMap(), pgtype.NewMap()
 	registerLists(ours)
@@ -45,7 +45,7 @@ func TestListsAreArraysOfTheWire(t *testing.T) {
 	}
 }
 
-// What is read, and lists of other types, are pgx's.
+// pgx's codec still decodes all lists, and encodes lists of other types.
 func TestOtherListsArePgxs(t *testing.T) {
 	m := pgtype.NewMap()
 	registerLists(m)

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(pgtest.Stop))
 }
 
-// TestConformance runs the suite on PostgreSQL, at each level of isolation: what is
-// locked must be enough at the weakest, and must not be in the way at the strongest.
+// TestConformance runs the suite on PostgreSQL at each isolation level. The store's locks must
+// suffice at the weakest level, and must not conflict at the strongest.
 func TestConformance(t *testing.T) {
 	if !testlong.On() {
 		norace.Skip(t, "storms, and one history on every store, run the same code with the race detector")
@@ -51,7 +51,7 @@ func TestConformance(t *testing.T) {
 
 func TestConformanceOnCockroachDB(t *testing.T) {
 	at := cockroachSite(t)
-	// Making a database takes seconds there: the clauses share one, and empty it.
+	// CockroachDB takes seconds to make a database, so the clauses share one and empty it.
 	shared := at.database(t)
 	shardtest.Run(t, shardtest.Backend{Name: at.name, Open: func(t *testing.T) *shardtest.Instance {
 		t.Cleanup(func() { empty(t, shared) })
@@ -59,8 +59,8 @@ func TestConformanceOnCockroachDB(t *testing.T) {
 	}})
 }
 
-// testOptions open the shard of a database that may be empty. The server waits for a test that
-// stands still in a transaction on a busy machine.
+// testOptions open the shard of a database that may be empty. IdleTimeout is long, since a test on
+// a busy machine may stand still in a transaction.
 func testOptions(url string) Options {
 	return Options{Cell: "cell1", CellUUID: "c1", URL: url, Migrate: true, IdleTimeout: testwait.Limit}
 }

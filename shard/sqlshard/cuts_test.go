@@ -13,10 +13,9 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// TestI3_CutsLoseNothing lets three lanes claim and release at random while their
-// connections are cut at random writes, some after the server got what was written.
-// What was acknowledged is there, what was refused or failed is not, and the rows, the
-// usage and the journal agree.
+// TestI3_CutsLoseNothing lets three lanes claim and release at random while their connections are
+// cut at random writes, some after the server got the write. Acknowledged operations are there,
+// refused or failed ones are not. Rows, usage and journal agree.
 func TestI3_CutsLoseNothing(t *testing.T) {
 	onServers(t, func(t *testing.T, at site) {
 		seeds := 2
@@ -61,8 +60,8 @@ func cutLanes(t *testing.T, at site, seed uint64) (operations, faults int64) {
 	}
 	var done atomic.Int64
 	var wg sync.WaitGroup
-	// known is what each claim must be; a claim whose outcome was never known is in
-	// neither.
+	// known is the state of each claim, "" for a claim that must not exist. It lacks claims whose
+	// outcome is unknown.
 	var mu sync.Mutex
 	known := map[string]shard.ClaimState{}
 	for w := range lanes {
@@ -102,7 +101,7 @@ func cutLanes(t *testing.T, at site, seed uint64) (operations, faults int64) {
 					case fault.KindOf(err) == fault.OutcomeUnknown:
 						delete(known, id)
 					case err != nil:
-						// Nothing was written: the claim is as it was.
+						// Nothing was written: the claim has the state that it had before.
 						if op.Claim != nil {
 							known[id] = ""
 						} else {

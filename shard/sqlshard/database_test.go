@@ -13,8 +13,8 @@ import (
 	"cellgate/internal/pgtest"
 )
 
-// databases of the current schema that no test uses, by server. Making and dropping
-// one takes much longer than emptying it.
+// idle keeps databases of the current schema that no test uses, by server. To empty a database
+// takes much less time than to drop it and make another.
 var idle struct {
 	mu   sync.Mutex
 	free map[*pgtest.Server][]string
@@ -49,7 +49,7 @@ func newDatabase(t testing.TB) string {
 	return url
 }
 
-// empty deletes all rows but the schema's version.
+// empty deletes the rows of all tables except schema_version.
 func empty(t testing.TB, url string) {
 	ctx := context.Background()
 	c, err := pgx.Connect(ctx, url)

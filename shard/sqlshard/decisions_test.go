@@ -9,7 +9,7 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// The bytes of decisions are bounded too: a trim makes the oldest go.
+// MaxDecisionBytes bounds the decisions, too: a trim deletes the oldest.
 func TestDecisionsAreBoundedByBytes(t *testing.T) {
 	opts := testOptions(newDatabase(t))
 	opts.MaxDecisionBytes = 100_000
@@ -18,7 +18,7 @@ func TestDecisionsAreBoundedByBytes(t *testing.T) {
 	for n := range 10 {
 		d := shardtest.NewDecision(n)
 		d.Body = make([]byte, 30_000)
-		if _, err := rand.Read(d.Body); err != nil { // no compression makes it less
+		if _, err := rand.Read(d.Body); err != nil { // random bytes, which the server cannot compress
 			t.Fatal(err)
 		}
 		if err := s.PutDecisions(t.Context(), []shard.Decision{d}); err != nil {

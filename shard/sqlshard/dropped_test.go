@@ -8,8 +8,8 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// A replica that starts over and over leaves the row of its newest incarnation, whatever each
-// wrote; trims by several at once drop each lane once.
+// Of a replica that starts again and again, only the row of its newest incarnation is left, whether
+// or not the others wrote. Concurrent trims drop each lane once.
 func TestTrim_LanesOfEndedIncarnations_AreDropped(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
 		const incarnations = 50
@@ -46,7 +46,7 @@ func TestTrim_LanesOfEndedIncarnations_AreDropped(t *testing.T) {
 				t.Errorf("Trim: %v", err)
 			}
 		}
-		// The stand's lane, the newest incarnation, and the lane that tells of the others.
+		// The stand's lane, the newest incarnation, and the lane whose entries drop the others.
 		if n := count(t, s.Store, "SELECT count(*) FROM lanes"); n != 3 {
 			t.Errorf("there are %d rows of lanes, want 3", n)
 		}

@@ -9,8 +9,8 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// What looks for live claims reads as many rows as there are live claims, however many
-// have ended.
+// Queries for live claims read at most twice as many rows as there are live claims, however many
+// claims have ended.
 func TestEndedClaimsAreNotReadForLiveOnes(t *testing.T) {
 	const claims, live, hosts = 2000, 40, 20
 	s := newStand(t, testOptions(pgtest.Start(t).NewDatabase(t)))
@@ -33,7 +33,7 @@ func TestEndedClaimsAreNotReadForLiveOnes(t *testing.T) {
 	}
 	c := pooled(t, s.Store)
 	defer c.Release()
-	// As autovacuum does when a fifth of a table is dead rows.
+	// Autovacuum does this when a fifth of a table is dead rows.
 	if _, err := c.Exec(t.Context(), "VACUUM (ANALYZE)"); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestEndedClaimsAreNotReadForLiveOnes(t *testing.T) {
 	}
 }
 
-// planNode is a node of a plan that was run.
+// planNode is a node of an executed plan, as EXPLAIN ANALYZE gives it.
 type planNode struct {
 	Plans   []planNode
 	Rows    float64 `json:"Actual Rows"`
@@ -69,7 +69,7 @@ type planNode struct {
 	Checked float64 `json:"Rows Removed by Index Recheck"`
 }
 
-// scanned adds up what the nodes that read tables and indexes found.
+// scanned adds up the rows that the nodes read from tables and indexes.
 func (n planNode) scanned() (sum float64) {
 	if len(n.Plans) == 0 {
 		return (n.Rows + n.Removed + n.Checked) * n.Loops

@@ -19,12 +19,12 @@ import (
 	"cellgate/internal/pgtest"
 )
 
-// Connections that were made while the server took no writes are in the pool: the next
-// call drops them all, and is done.
+// The pool's connections were made while the server was read-only. The next call drops them all,
+// and succeeds.
 func TestConnectionsThatTakeNoWritesAreDropped(t *testing.T) {
 	onServers(t, func(t *testing.T, at site) {
 		opts := at.options(at.database(t))
-		opts.MaxConns = 6 // more than a call is tried
+		opts.MaxConns = 6 // more connections than attempts of a call
 		s := newStand(t, opts)
 		for what, do := range map[string]func() error{
 			"Apply":    func() error { return s.claim(1) },
@@ -33,7 +33,7 @@ func TestConnectionsThatTakeNoWritesAreDropped(t *testing.T) {
 			var all []*pgxpool.Conn
 			for range opts.MaxConns {
 				c := pooled(t, s.Store)
-				defer c.Release() // however the test ends: Close waits for it
+				defer c.Release() // also after a failure: Close waits for all connections
 				all = append(all, c)
 				if _, err := c.Exec(t.Context(), "SET default_transaction_read_only = on"); err != nil {
 					t.Fatal(err)
@@ -52,8 +52,8 @@ func TestConnectionsThatTakeNoWritesAreDropped(t *testing.T) {
 	})
 }
 
-// A server that takes no writes is not used, unless the URL says so; then it answers, and a
-// claim there is no unknown outcome.
+// A read-only server is not used, unless the URL allows it. Then reads work, and a claim fails with
+// a known outcome.
 func TestAServerThatTakesNoWrites(t *testing.T) {
 	srv := pgtest.Start(t)
 	for parameter, answers := range map[string]bool{"": false, "target_session_attrs=any": true} {
@@ -85,8 +85,8 @@ func TestAServerThatTakesNoWrites(t *testing.T) {
 	}
 }
 
-// CockroachDB is used without the question whether it takes writes: of the 20.2 line it
-// answers that only in a database that is there. PostgreSQL has to answer it.
+// The store does not ask CockroachDB whether it is read-only: release 20.2 answers only in a
+// database that exists. PostgreSQL has to answer.
 func TestCockroachDBIsNotAskedWhetherItTakesWrites(t *testing.T) {
 	srv := pgtest.Start(t)
 	for _, version := range []string{"", "CockroachDB CCL v20.2.19"} {
@@ -125,7 +125,7 @@ func TestConnectionsAreReplacedInTime(t *testing.T) {
 	}
 }
 
-// noticedLog is a log that says when it was written to.
+// noticedLog is a log that closes done at its first write.
 type noticedLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -181,8 +181,8 @@ func TestMigrate_WhileAnotherMigrates_LogsThatItWaits(t *testing.T) {
 	})
 }
 
-// A name of which the server would drop the end is no database's: two cells could come
-// to share one.
+// A database name that the server would truncate is refused: two cells could otherwise share a
+// database.
 func TestNamesThatAreTooLong(t *testing.T) {
 	opts := testOptions(pgtest.Start(t).URL(strings.Repeat("x", 64)))
 	opts.Create = true

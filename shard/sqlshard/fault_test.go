@@ -27,7 +27,7 @@ type stand struct {
 	lane shard.Lane
 }
 
-// pooled gives a connection of the pool, however long the server takes. Its caller releases it.
+// pooled acquires a connection of the pool without a timeout. The caller releases it.
 func pooled(t *testing.T, s *Store) *pgxpool.Conn {
 	t.Helper()
 	c, err := s.pool.Acquire(t.Context())
@@ -63,7 +63,7 @@ func (s *stand) apply(ops ...shard.Op) error {
 
 func (s *stand) claim(n int) error { return s.apply(shard.Op{Claim: shardtest.NewClaim(n, 1, 1)}) }
 
-// live counts the live claims, which must be those of the journal and of the usage.
+// live counts the live claims. It fails unless rows, journal and usage agree.
 func (s *stand) live() int {
 	s.T.Helper()
 	rows, _, err := shardtest.LoadRows(s.T.Context(), s.Store)
@@ -80,7 +80,7 @@ func (s *stand) live() int {
 	return len(rows.Claims)
 }
 
-// A newer incarnation of a replica ends the older one: what that tries is refused.
+// A newer incarnation of a replica fences the older one, whose transactions are refused.
 func TestOpenLane_NewerIncarnation_FencesTheOlder(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
 		opts := at.options(at.database(t))
@@ -98,7 +98,8 @@ func TestOpenLane_NewerIncarnation_FencesTheOlder(t *testing.T) {
 	})
 }
 
-// A database that was put back to an earlier state is told from one that was not.
+// A lane stops if the journal lacks its last entry, as in a database that was restored to an
+// earlier state.
 func TestALaneThatIsNotWhereItWasStops(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
 		s := newStand(t, at.options(at.database(t)))
@@ -110,13 +111,13 @@ func TestALaneThatIsNotWhereItWasStops(t *testing.T) {
 	})
 }
 
-// Every connection in use, for longer than somebody waits for one.
+// If no connection is free within AcquireTimeout, the call is OVERLOADED.
 func TestAnEmptyPoolIsOverload(t *testing.T) {
 	onServers(t, func(t *testing.T, at site) {
 		opts := at.options(at.database(t))
 		opts.MaxConns, opts.AcquireTimeout = 2, 2*time.Second
 		s := newStand(t, opts)
-		// Both connections are open before a third is asked for.
+		// Open both connections before a third is asked for.
 		for end := time.Now().Add(testwait.Limit); s.Connections().Idle < 2; {
 			_, err := s.Load(t.Context(), func(shard.Change) error {
 				_, err := s.Now(t.Context())
@@ -147,12 +148,12 @@ func TestAnEmptyPoolIsOverload(t *testing.T) {
 	})
 }
 
-// A transaction that waits for a row longer than a statement may take has lost to others: nothing
-// is written, and the cell is not taken for unavailable.
+// A transaction that waits for a row longer than StatementTimeout is CONTENDED: nothing is written,
+// and the cell does not count as unavailable.
 func TestASlowStatementEnds(t *testing.T) {
 	onServers(t, func(t *testing.T, at site) {
 		opts := at.options(at.database(t))
-		opts.StatementTimeout = 2 * time.Second // a busy machine needs more than a moment for the others
+		opts.StatementTimeout = 2 * time.Second // on a busy machine the other statements need this long
 		s := newStand(t, opts)
 		c, err := pgx.Connect(t.Context(), opts.URL)
 		if err != nil {
@@ -185,8 +186,8 @@ func TestASlowStatementEnds(t *testing.T) {
 	})
 }
 
-// A server that is restarted, or killed, is found again; one that is not there is an
-// error at once, and nothing is lost.
+// The store connects again to a server that was restarted or killed. Without a server, calls fail
+// at once. Nothing is lost.
 func TestServersThatGoAndComeBack(t *testing.T) {
 	srv := pgtest.New(t, pgtest.Options{})
 	opts := testOptions(srv.NewDatabase(t))
@@ -219,8 +220,8 @@ func TestServersThatGoAndComeBack(t *testing.T) {
 type cutter struct {
 	net.Dialer
 	mu sync.Mutex
-	// at is the write at which the next cut is, 0 for none. deliver: the server gets
-	// it, and its answer is lost; else it does not.
+	// at counts the writes until the next cut; 0: there is none. With deliver, the server gets the
+	// write, and only its answer is lost.
 	at      int
 	deliver bool
 	cuts    atomic.Int64
@@ -234,7 +235,7 @@ func (c *cutter) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return &cutConn{Conn: conn, cutter: c}, nil
 }
 
-// arm sets the next cut: at which write, 0 for none, and whether the server gets it.
+// arm sets the next cut: at which write (0: never), and whether the server gets that write.
 func (c *cutter) arm(at int, deliver bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -264,8 +265,8 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return len(b), c.Close()
 }
 
-// Read of a connection that was cut waits for the answer, so that the server has done
-// what it was told, and loses it.
+// Read waits for the answer before it cuts the connection, so that the server has done the write.
+// It drops the answer.
 func (c *cutConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if c.deaf.Load() {
@@ -275,8 +276,8 @@ func (c *cutConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A commit whose outcome is unknown is looked up, whether it was done or not: the caller
-// gets the answer, and the claim is there once.
+// The store looks up a commit whose outcome is unknown. Whether or not it was done, the caller gets
+// the answer, and the claim is there once.
 func TestUnknownCommitsAreLookedUp(t *testing.T) {
 	for _, deliver := range []bool{true, false} {
 		c := &cutter{deliver: deliver}
@@ -284,7 +285,7 @@ func TestUnknownCommitsAreLookedUp(t *testing.T) {
 		opts.dial = c.dial
 		s := newStand(t, opts)
 		for n := range 3 {
-			// The statements are prepared then: trips are writes.
+			// Prepare the statements first: then each trip is one write.
 			if err := s.claim(n); err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +306,7 @@ func TestUnknownCommitsAreLookedUp(t *testing.T) {
 	}
 }
 
-// A batch that cannot be encoded never had its COMMIT sent: nothing is to be looked up.
+// If a batch cannot be encoded, its COMMIT was not sent, so the outcome is known.
 func TestCommit_UnencodableArgument_IsNotUnknown(t *testing.T) {
 	s := newStand(t, testOptions(newDatabase(t)))
 	c := pooled(t, s.Store)
@@ -328,8 +329,8 @@ func TestCommit_UnencodableArgument_IsNotUnknown(t *testing.T) {
 	}
 }
 
-// A commit that cannot be looked up, since the server is gone, is an unknown outcome;
-// the lane looks it up before it goes on.
+// If the server is gone, a commit cannot be looked up, and its outcome is unknown. The lane looks
+// it up before its next transaction.
 func TestAnUnknownCommitIsLookedUpBeforeTheLaneGoesOn(t *testing.T) {
 	srv := pgtest.New(t, pgtest.Options{})
 	c := &cutter{deliver: true}
@@ -362,8 +363,8 @@ func TestAnUnknownCommitIsLookedUpBeforeTheLaneGoesOn(t *testing.T) {
 	}
 }
 
-// Members of groups that never came leave no rows; who has a claim keeps its own.
-// On CockroachDB neither has one: nothing there stands for the claims of a consumer.
+// A trim drops the consumer rows of group members without claims, and keeps the row of a consumer
+// with a claim. CockroachDB has no consumer rows.
 func TestConsumersWithoutClaimsAreDropped(t *testing.T) {
 	s := newStand(t, testOptions(newDatabase(t)))
 	c := shardtest.NewClaim(1, 1, 1)

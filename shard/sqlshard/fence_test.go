@@ -9,8 +9,7 @@ import (
 	"cellgate/shard"
 )
 
-// A reader of the journal learns that its lane was fenced, and by what; a writer learns it
-// too.
+// If a lane is fenced, both its Tail and its Apply fail, and name the reason.
 func TestFencedLane_ReadsAndWrites_NameByWhat(t *testing.T) {
 	for name, cause := range map[string]struct {
 		fence func(t *testing.T, url string, another *Store)

@@ -9,8 +9,8 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// What a database answers of a request's rules is tested against the host table, in
-// package cell (TestI6_…); here is the rest of the contract.
+// Tests of package cell (TestI6_…) compare a database's answers to a request's rules with the host
+// table. This file tests the rest of the contract.
 
 // filterStand has hosts 1 to 20 of 10 VCPU; those with even numbers are full.
 func filterStand(t *testing.T) *stand {
@@ -18,7 +18,7 @@ func filterStand(t *testing.T) *stand {
 	var ops []shard.Op
 	for n := 1; n <= 20; n++ {
 		p := shardtest.NewHost(n, 10)
-		p.Host.StateVersion = 2 // a stand has a host 1
+		p.Host.StateVersion = 2 // newStand puts host 1 with an earlier version
 		ops = append(ops, shard.Op{PutHost: p})
 		amount := int64(1)
 		if n%2 == 0 {
@@ -67,7 +67,7 @@ func TestFilteredHostsBeginWhereTheQuerySays(t *testing.T) {
 	}
 }
 
-// The rows of hosts that were found are those that Load gives.
+// FindHosts gives the same rows of a host as Load.
 func TestFilteredHostsComeWithTheirRows(t *testing.T) {
 	s := filterStand(t)
 	says := func(n int, name, facts string) shard.Op {

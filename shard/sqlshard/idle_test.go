@@ -17,7 +17,7 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// A process that stands still in a transaction keeps its locks only so long.
+// A process that stands still in a transaction loses its locks after IdleTimeout.
 func TestAReplicaThatStandsStillLosesItsLocks(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
 		opts := at.options(at.database(t))
@@ -44,8 +44,8 @@ func TestAReplicaThatStandsStillLosesItsLocks(t *testing.T) {
 	})
 }
 
-// Who visits what a load reads may take its time; the next one to use the connection
-// may not.
+// The visit function of a Load may stand still. The idle limit applies again to the next user of
+// the connection.
 func TestALoadMayStandStill(t *testing.T) {
 	for _, as := range []server{postgres, cockroach} {
 		opts := testOptions(newDatabase(t))
@@ -69,8 +69,8 @@ func TestALoadMayStandStill(t *testing.T) {
 	}
 }
 
-// A server that does not have the setting is used without; the log says what that
-// means, once a process.
+// The store also uses a server that lacks the idle timeout. The log explains the consequence, once
+// a process.
 func TestAServerThatCannotEndIdleTransactionsIsUsed(t *testing.T) {
 	srv := pgtest.Start(t)
 	for _, code := range []string{undefinedObject, invalidParameter, notSupported} {
@@ -113,7 +113,7 @@ func TestAServerThatCannotEndIdleTransactionsIsUsed(t *testing.T) {
 	}
 }
 
-// CockroachDB words the end of a session that stood still as a failure of its own.
+// CockroachDB reports a session that it ended for standing still as an unnamed internal error.
 func TestTheEndOfAnIdleSessionIsALostConnection(t *testing.T) {
 	for message, want := range map[string]trouble{
 		"read tcp 10.0.0.2:26257->10.0.0.3:29501: i/o timeout": lost,
@@ -125,8 +125,8 @@ func TestTheEndOfAnIdleSessionIsALostConnection(t *testing.T) {
 	}
 }
 
-// CockroachDB's nodes that do not reach each other are as a connection that broke: what
-// was sent may be done on another one, and a commit may have been done.
+// If CockroachDB's nodes cannot reach each other, the store treats that as a lost connection: it
+// may retry on another one, and a commit may have been done.
 func TestNodesThatDoNotReachEachOtherAreALostConnection(t *testing.T) {
 	for _, code := range []string{rangeUnavailable, nodeConnectionFailure} {
 		if err := (&pgconn.PgError{Code: code}); meaning(err) != lost || commitRefused(err) {
@@ -135,7 +135,7 @@ func TestNodesThatDoNotReachEachOtherAreALostConnection(t *testing.T) {
 	}
 }
 
-// waitFor asks a database until it counts so many; a minute at most.
+// waitFor repeats a count until it is want, for at most testwait.Limit.
 func waitFor(t *testing.T, url, sql string, want int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)

@@ -37,7 +37,7 @@ func databaseOf(t *testing.T, text string) string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-// elsewhere is the URL of a database that every server has.
+// elsewhere is the URL of the server's database "postgres", which every server has.
 func elsewhere(t *testing.T, text string) string {
 	t.Helper()
 	u, err := url.Parse(text)
@@ -48,12 +48,12 @@ func elsewhere(t *testing.T, text string) string {
 	return u.String()
 }
 
-// Eight replicas start on a server that has no database yet: one makes it and its
+// Eight replicas start on a server that has no database yet. One of them makes the database and its
 // tables, and all can use it.
 func TestReplicasMayStartTogether(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
 		opts := at.options(at.bare(t))
-		// The test drops what has this name.
+		// bare's cleanup drops the database of this name, also after Open made it anew.
 		exec(t, elsewhere(t, opts.URL), "DROP DATABASE "+databaseOf(t, opts.URL))
 		opts.Create = true
 		var wg sync.WaitGroup
@@ -128,8 +128,8 @@ func TestASchemaOfAnotherProgramIsNotOpened(t *testing.T) {
 	})
 }
 
-// Every statement of a step can run again: on CockroachDB each commits by itself, and
-// replicas that died after the first, the second and so on leave the rest to another.
+// Every statement of a step can run again. CockroachDB commits each by itself, so a replica that
+// dies within a step leaves the rest of it to another replica.
 func TestMigrationsMayBeLeftInTheMiddle(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
 		all, err := migrations()
@@ -169,7 +169,7 @@ func mustClose(t testing.TB, s *Store) {
 	}
 }
 
-// A step that loses a race or its connection is taken again, by the same call.
+// If a step loses a race or its connection, the same call repeats the step.
 func TestMigrationsGoOnAfterRacesAndCuts(t *testing.T) {
 	onServers(t, func(t *testing.T, at site) {
 		all, err := migrations()
@@ -185,7 +185,7 @@ func TestMigrationsGoOnAfterRacesAndCuts(t *testing.T) {
 		} {
 			for _, statement := range []string{"UPDATE schema_version", "CREATE TABLE IF NOT EXISTS claims", "INSERT INTO schema_version"} {
 				if !fault.Done && statement != "UPDATE schema_version" && os.Getenv("CELLGATE_LONG") == "" {
-					continue // each fault at one statement, one fault at each
+					continue // in short runs, only one fault goes through all statements
 				}
 				t.Run(name+" at "+statement, func(t *testing.T) {
 					proxy, url := at.proxied(t, at.bare(t))

@@ -16,14 +16,15 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// writePlans makes TestPlans write what it compares with.
+// writePlans makes compareDocs write the documentation instead of comparing.
 const writePlans = "CELLGATE_WRITE_PLANS"
 
-// documented is the server whose plans docs/reference/shard.md has: others word them differently.
+// documented is the server whose plans are in docs/reference/shard.md. Other releases word plans
+// differently.
 const documented = "PostgreSQL 15"
 
-// hot are the statements that run for every transaction, or often, with what they are
-// asked in the measured database.
+// hot are the statements that run often, such as in every transaction, with arguments for the
+// measured database.
 func hot() []hotStatement {
 	keys := []string{keyOf(shardtest.ClaimID(1)), keyOf(shardtest.ClaimID(2))}
 	consumers := []string{shardtest.ConsumerID(1), shardtest.ConsumerID(2)}
@@ -81,14 +82,14 @@ type hotStatement struct {
 // tail is the statement that reads the journal.
 const tail = "the journal (Tail)"
 
-// allHosts is the statement that reads tables whole.
+// allHosts is the one statement that may read whole tables.
 const allHosts = "all hosts for a request (FindHosts)"
 
-// TestPlans asks PostgreSQL how it runs the statements, over 300 hosts with 6,000
-// claims and the settings of the store's sessions: none reads a table whole but the one
-// that looks for hosts anywhere, and docs/reference/shard.md says what they do.
+// TestPlans asks PostgreSQL for the plans of the statements, over 300 hosts with 6,000 claims and
+// the settings of the store's sessions. Only allHosts may read a whole table.
+// docs/reference/shard.md has these plans.
 func TestPlans(t *testing.T) {
-	// Not one that another test has used: plans go by what tables were, too.
+	// A new database: plans also depend on what other tests left in the tables.
 	opts := testOptions(pgtest.Start(t).NewDatabase(t))
 	opts.StatementTimeout, opts.IdleTimeout = testwait.Limit, testwait.Limit
 	s := newStand(t, opts)
@@ -123,7 +124,7 @@ func TestPlans(t *testing.T) {
 			t.Errorf("%s reads a table whole:\n%s", q.name, plan)
 		}
 		fmt.Fprintf(&b, "**%s**\n\n", q.name)
-		if prepare != "" || q.name == tail { // its text is made for the request, or for the lanes
+		if prepare != "" || q.name == tail { // the store builds its text for the request or the lanes
 			fmt.Fprintf(&b, "```sql\n%s\n```\n\n", q.sql)
 		}
 		fmt.Fprintf(&b, "```\n%s```\n\n", plan)
@@ -135,7 +136,7 @@ func TestPlans(t *testing.T) {
 	compareDocs(t, "plans", b.String())
 }
 
-// planOf gives the plan of a statement, in a transaction that was prepared so.
+// planOf gives the plan of a statement in a transaction in which prepare ran.
 func planOf(t *testing.T, c *pgx.Conn, prepare, sql string, args []any) string {
 	t.Helper()
 	tx, err := c.Begin(t.Context())
@@ -154,7 +155,7 @@ func planOf(t *testing.T, c *pgx.Conn, prepare, sql string, args []any) string {
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
-	// The names of the test's rows say nothing.
+	// Hide the array arguments: they name rows of the test.
 	text := strings.Join(lines, "\n") + "\n"
 	for strings.Contains(text, "'{") {
 		before, rest, _ := strings.Cut(text, "'{")
@@ -164,7 +165,7 @@ func planOf(t *testing.T, c *pgx.Conn, prepare, sql string, args []any) string {
 	return text
 }
 
-// TestTablesAreDocumented: docs/reference/shard.md has the tables as the migrations make them.
+// TestTablesAreDocumented: docs/reference/shard.md has the tables that the migrations make.
 func TestTablesAreDocumented(t *testing.T) {
 	all, err := migrations()
 	if err != nil {
@@ -181,7 +182,7 @@ func TestTablesAreDocumented(t *testing.T) {
 	compareDocs(t, "tables", b.String())
 }
 
-// compareDocs compares a part of docs/reference/shard.md, or writes it.
+// compareDocs compares a part of docs/reference/shard.md; with writePlans set, it writes the part.
 func compareDocs(t *testing.T, part, want string) {
 	t.Helper()
 	path := filepath.Join("..", "..", "docs", "reference", "shard.md")
@@ -207,8 +208,8 @@ func compareDocs(t *testing.T, part, want string) {
 	}
 }
 
-// TestPlans_OfCockroachDB: no statement of a transaction reads a table whole, however many
-// rows it names, and however little CockroachDB knows of the tables.
+// TestPlans_OfCockroachDB: no statement of a transaction reads a whole table, however many rows it
+// names, even without statistics of the tables.
 func TestPlans_OfCockroachDB(t *testing.T) {
 	at := cockroachSite(t)
 	c := pooled(t, newStand(t, at.options(at.database(t))).Store)
@@ -230,7 +231,7 @@ func TestPlans_OfCockroachDB(t *testing.T) {
 	}
 	for _, q := range hot() {
 		if q.name == tail || strings.HasSuffix(q.name, "(FindHosts)") {
-			continue // the lanes are few, and a request may be for all hosts
+			continue // there are few lanes, and FindHosts may ask for all hosts
 		}
 		for i, arg := range q.args {
 			if _, ok := arg.([]string); ok && strings.HasPrefix(q.sql, "SELECT") {
@@ -247,7 +248,7 @@ func TestPlans_OfCockroachDB(t *testing.T) {
 	}
 }
 
-// cockroachPlan gives what EXPLAIN has in all of its columns, which differ by version.
+// cockroachPlan joins all columns of EXPLAIN, since they differ by version.
 func cockroachPlan(t *testing.T, c *pgx.Conn, q hotStatement) string {
 	t.Helper()
 	rows, err := c.Query(t.Context(), "EXPLAIN "+q.sql, q.args...)

@@ -13,8 +13,8 @@ import (
 	"cellgate/internal/pgtest"
 )
 
-// limitedRole makes a role that may read and write all tables of a database, and gives it
-// with the database's URL for it.
+// limitedRole makes a role that may read and write all tables of a database. It gives the role, and
+// the database's URL for it.
 func limitedRole(t *testing.T, database string) (role, limited string) {
 	t.Helper()
 	role = fmt.Sprintf("limited_%d", databases.Add(1))
@@ -32,7 +32,7 @@ func limitedRole(t *testing.T, database string) (role, limited string) {
 	return role, u.String()
 }
 
-// A server that has no room, and one that refuses, are counted as what they are.
+// Counts distinguishes a server without a free connection from one that refuses a statement.
 func TestWhatAServerRefusesIsCounted(t *testing.T) {
 	database := pgtest.Start(t).NewDatabase(t)
 	if _, err := Migrate(t.Context(), testOptions(database)); err != nil {
@@ -63,7 +63,7 @@ func TestWhatAServerRefusesIsCounted(t *testing.T) {
 	}
 }
 
-// A right that the role lacks is reported before anything needs it, whatever table it is of.
+// Check names a right that the role lacks, on any table, before an operation needs that right.
 func TestCheckNamesTheRightsThatARoleLacks(t *testing.T) {
 	database := pgtest.Start(t).NewDatabase(t)
 	mustClose(t, openAt(t, testOptions(database)))
@@ -84,7 +84,7 @@ func TestCheckNamesTheRightsThatARoleLacks(t *testing.T) {
 	for _, table := range all {
 		for _, right := range []string{"INSERT", "UPDATE", "DELETE"} {
 			if table == "schema_version" {
-				continue // only read
+				continue // the store only reads it
 			}
 			exec(t, database, "REVOKE "+right+" ON "+table+" FROM "+role)
 			if err := Check(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "lacks "+right+" of "+table) || strings.Contains(err.Error(), ", ") {

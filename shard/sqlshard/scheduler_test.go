@@ -19,15 +19,15 @@ import (
 	"cellgate/shard"
 )
 
-// The environment of a scheduler's process: the shard's URL, and the socket at which
-// it takes batches.
+// Environment variables of a scheduler process: the shard's URL, and the socket on which it accepts
+// batches.
 const (
 	schedulerURL    = "CELLGATE_SCHEDULER_URL"
 	schedulerSocket = "CELLGATE_SCHEDULER_SOCKET"
 	schedulerLanes  = 6
 )
 
-// request and reply are a batch for a lane and what Apply answered.
+// request is a batch for a lane, reply the answer of Apply.
 type request struct{ Ops []shard.Op }
 
 type reply struct {
@@ -37,8 +37,8 @@ type reply struct {
 	Message string
 }
 
-// TestSchedulerProcess is the scheduler that the simulation starts and kills: lanes on
-// the shard, one for each connection.
+// TestSchedulerProcess is the scheduler that the simulation starts and kills. It serves each
+// connection with a lane of its own.
 func TestSchedulerProcess(t *testing.T) {
 	url := os.Getenv(schedulerURL)
 	if url == "" {
@@ -46,7 +46,7 @@ func TestSchedulerProcess(t *testing.T) {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0) // who started it is gone
+		os.Exit(0) // the process that started this one is gone
 	}()
 	ctx := t.Context()
 	s, err := persistently(func() (*Store, error) { return Open(ctx, testOptions(url)) })
@@ -75,7 +75,7 @@ func TestSchedulerProcess(t *testing.T) {
 	}
 }
 
-// persistently tries what the faults may keep from being done.
+// persistently repeats a call that faults may fail, up to 50 times.
 func persistently[T any](try func() (T, error)) (v T, err error) {
 	for range 50 {
 		if v, err = try(); err == nil {
@@ -90,7 +90,7 @@ func serveLane(ctx context.Context, c net.Conn, l shard.Lane) {
 	for {
 		var q request
 		if in.Decode(&q) != nil {
-			return // the process ends with its client
+			return // the client is gone
 		}
 		var r reply
 		var err error
@@ -103,7 +103,7 @@ func serveLane(ctx context.Context, c net.Conn, l shard.Lane) {
 	}
 }
 
-// scheduler is the process, and the client's connections to it.
+// scheduler is the client's view of the process, with one connection a lane.
 type scheduler struct {
 	url, dir    string
 	incarnation int
@@ -111,7 +111,7 @@ type scheduler struct {
 	stdin       io.Closer
 
 	mu sync.Mutex
-	// up is closed while callers may go on.
+	// up is a closed channel while callers may go on.
 	up     chan struct{}
 	socket string
 	lanes  [schedulerLanes]laneClient
@@ -129,7 +129,7 @@ func newScheduler(url, dir string) *scheduler {
 	return &scheduler{url: url, dir: dir, up: make(chan struct{})}
 }
 
-// start runs a process and waits until it has its lanes.
+// start runs a process and waits until its lanes are open.
 func (s *scheduler) start() error {
 	s.incarnation++
 	socket := filepath.Join(s.dir, fmt.Sprintf("s%d", s.incarnation))
@@ -168,13 +168,13 @@ func (s *scheduler) kill() error {
 		return nil
 	}
 	err := s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // it says that it was killed
+	_ = s.cmd.Wait() // its error is only that the process was killed
 	_ = s.stdin.Close()
 	s.cmd = nil
 	return err
 }
 
-// open and shut let callers go on, or wait.
+// open lets callers go on; shut makes them wait.
 func (s *scheduler) open() { close(s.up) }
 
 func (s *scheduler) shut() {
@@ -183,8 +183,7 @@ func (s *scheduler) shut() {
 	s.up = make(chan struct{})
 }
 
-// apply sends a batch to a lane. A process that dies before it answers leaves open
-// whether it was done.
+// apply sends a batch to a lane. If the process dies before it answers, the outcome is unknown.
 func (s *scheduler) apply(lane int) func(context.Context, []shard.Op) (shard.Applied, error) {
 	return func(ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 		l := &s.lanes[lane]
@@ -210,7 +209,7 @@ func (s *scheduler) apply(lane int) func(context.Context, []shard.Op) (shard.App
 	}
 }
 
-// reach connects to the process that there is.
+// reach connects to the running process.
 func (s *scheduler) reach(ctx context.Context, l *laneClient) error {
 	for {
 		s.mu.Lock()
@@ -230,7 +229,7 @@ func (s *scheduler) reach(ctx context.Context, l *laneClient) error {
 		}
 		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", socket)
 		if err != nil {
-			// It was killed at this moment, and is shut next.
+			// The process was just killed: retry until shut makes this caller wait.
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

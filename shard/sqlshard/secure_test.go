@@ -22,7 +22,7 @@ import (
 	"cellgate/internal/pgtest"
 )
 
-// certificate makes a certificate of 127.0.0.1 that signs itself.
+// certificate makes a self-signed certificate for 127.0.0.1.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -53,8 +53,8 @@ func certificate(t *testing.T) (cert, key string) {
 	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", keyDER)
 }
 
-// The database is reached by TLS with a certificate that is checked, and a password
-// that stands in a file; neither is in an error.
+// The store reaches the database by TLS, checks the certificate, and reads the password from a
+// file. No error contains the password.
 func TestTLSAndPasswords(t *testing.T) {
 	cert, key := certificate(t)
 	const secret = "it's a secret"
@@ -99,8 +99,8 @@ func TestTLSAndPasswords(t *testing.T) {
 	}
 }
 
-// What the URL names is read for each connection: a certificate that is replaced counts
-// without a restart.
+// Each new connection reads the files that the URL names, so a replaced certificate counts without
+// a restart.
 func TestFilesOfTLSAreReadAnew(t *testing.T) {
 	cert, key := certificate(t)
 	other, _ := certificate(t)
@@ -153,7 +153,7 @@ func TestURLsThatAreNoShards(t *testing.T) {
 	}
 }
 
-// A URL that does not speak of TLS is tried with it first: why the server refused is told all the same.
+// Without an sslmode that decides, a connection is first tried with TLS. The error still has the server's reason.
 func TestOpen_RefusedAfterATryWithTLS_SaysWhy(t *testing.T) {
 	opts := testOptions(strings.Replace(pgtest.Start(t).URL("no_such_database"), "sslmode=disable", "sslmode=prefer", 1))
 	opts.Create, opts.Migrate = false, false
@@ -163,7 +163,7 @@ func TestOpen_RefusedAfterATryWithTLS_SaysWhy(t *testing.T) {
 	}
 }
 
-// A server that is not the one that the URL names is not written to.
+// If the server is not the kind that the URL names, nothing is written to it.
 func TestNoDatabaseIsMadeOnAnotherServer(t *testing.T) {
 	srv := pgtest.Start(t)
 	name := fmt.Sprintf("not_made_%d", databases.Add(1))
@@ -186,7 +186,7 @@ func TestNoDatabaseIsMadeOnAnotherServer(t *testing.T) {
 	}
 }
 
-// A URL without a port has that of the server that it names.
+// A URL without a port gets the default port of the kind of server that it names.
 func TestPortsThatURLsDoNotSay(t *testing.T) {
 	t.Setenv("PGPORT", "")
 	for url, want := range map[string]uint16{

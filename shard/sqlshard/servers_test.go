@@ -15,18 +15,18 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// cockroachURL is where tests find a CockroachDB server; its user must be able to make
-// databases.
+// cockroachURL names the variable with the URL of a CockroachDB server. Its user must be able to
+// make databases.
 const cockroachURL = "CELLGATE_TEST_COCKROACH_URL"
 
-// site is a server on which tests make databases, which they drop.
+// site is a server on which tests make and drop databases.
 type site struct {
 	name string
-	// as is what it is spoken to as.
+	// as is the kind of server that the store treats it as.
 	as *server
-	// addr is for proxies; "" when its connections cannot go through one.
+	// addr is the server's address for proxies; "" if its connections cannot go through a proxy.
 	addr string
-	// bare makes an empty database; database has the current schema, too.
+	// bare makes an empty database; database makes one with the current schema.
 	bare, database func(t testing.TB) string
 }
 
@@ -53,7 +53,7 @@ func postgresSite(t testing.TB) site {
 	}
 }
 
-// onServers runs a test on PostgreSQL and, where there is one, on CockroachDB.
+// onServers runs a test on PostgreSQL and, if the environment names a server, on CockroachDB.
 func onServers(t *testing.T, test func(t *testing.T, at site)) {
 	t.Run("PostgreSQL", func(t *testing.T) { test(t, postgresSite(t)) })
 	t.Run("CockroachDB", func(t *testing.T) {
@@ -69,8 +69,8 @@ func onServers(t *testing.T, test func(t *testing.T, at site)) {
 	})
 }
 
-// onServersAndAlike runs it on PostgreSQL that is spoken to as CockroachDB is, too: on
-// what that one answers differently it shows nothing.
+// onServersAndAlike also runs the test on PostgreSQL as if that were CockroachDB. This shows
+// nothing about answers that differ between the two.
 func onServersAndAlike(t *testing.T, test func(t *testing.T, at site)) {
 	t.Run("PostgreSQL as CockroachDB", func(t *testing.T) {
 		at := postgresSite(t)
@@ -80,8 +80,8 @@ func onServersAndAlike(t *testing.T, test func(t *testing.T, at site)) {
 	onServers(t, test)
 }
 
-// cockroachSite is the server that the environment names; without one, the test is
-// told to have not run.
+// cockroachSite is the server that the environment names. Without one, the test is reported as not
+// run.
 func cockroachSite(t *testing.T) site {
 	t.Helper()
 	at, err := cockroachAt(os.Getenv(cockroachURL))
@@ -94,7 +94,7 @@ func cockroachSite(t *testing.T) site {
 	return *at
 }
 
-// cockroachAt is the server of a URL; nil for none.
+// cockroachAt is the site of a server's URL; nil for "".
 func cockroachAt(server string) (*site, error) {
 	if server == "" {
 		return nil, nil
@@ -122,8 +122,8 @@ func cockroachAt(server string) (*site, error) {
 	return at, nil
 }
 
-// cockroachDatabase makes an empty database on a server, which the test drops, and gives
-// its URL.
+// cockroachDatabase makes an empty database on a server, which the test drops at its end. It
+// returns the database's URL.
 func cockroachDatabase(t testing.TB, server string) string {
 	t.Helper()
 	u, err := url.Parse(server)
@@ -147,7 +147,7 @@ func cockroachDatabase(t testing.TB, server string) string {
 	return u.String()
 }
 
-// TestNotRunOnCockroachDB tells of the tests that no CockroachDB is used for.
+// TestNotRunOnCockroachDB reports the tests that never run on CockroachDB.
 func TestNotRunOnCockroachDB(t *testing.T) {
 	shardtest.NotRun(t, "CockroachDB", "servers that are stopped, killed or frozen, TLS and passwords: tests do no such thing to a server that is not theirs; "+
 		"plans and rows read: EXPLAIN is read as PostgreSQL words it; silent connections")

@@ -14,8 +14,8 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// Each call of the store comes back when its connection, and every other one of the
-// pool, falls silent in the middle of it without being closed: by way of new ones.
+// During each call of the store, all connections of the pool fall silent without being closed. The
+// call succeeds on new connections.
 func TestSilentConnectionsAreGivenUp(t *testing.T) {
 	srv := pgtest.Start(t)
 	for name, call := range map[string]func(ctx context.Context, s *stand) error{
@@ -56,7 +56,8 @@ func TestSilentConnectionsAreGivenUp(t *testing.T) {
 	}
 }
 
-// A commit that was done, on a connection that fell silent then, is looked up.
+// If the connection of a commit falls silent after the commit was done, the store looks the commit
+// up.
 func TestASilentCommitIsLookedUp(t *testing.T) {
 	s, proxy := behindProxy(t, pgtest.Start(t))
 	proxy.SetPlan(silentAt(proxy, func(st pgproxy.Statement) bool { return st.Role == pgproxy.Commit }))
@@ -71,7 +72,7 @@ func TestASilentCommitIsLookedUp(t *testing.T) {
 	}
 }
 
-// A Load that gave rows already does not begin anew: it fails, and soon.
+// A Load that has given rows does not start again: it fails, and soon.
 func TestALoadThatFallsSilentEnds(t *testing.T) {
 	s, proxy := behindProxy(t, pgtest.Start(t))
 	var once sync.Once
@@ -87,8 +88,8 @@ func TestALoadThatFallsSilentEnds(t *testing.T) {
 	}
 }
 
-// behindProxy is a stand with a claim. Its statements may take 300 ms, and the locks of
-// a connection that fell silent go before that.
+// behindProxy is a stand with a claim. A statement may take 3 s, and a silent connection loses its
+// locks after 1 s.
 func behindProxy(t *testing.T, srv *pgtest.Server) (*stand, *pgproxy.Proxy) {
 	proxy, url := proxied(t, srv, newDatabase(t))
 	opts := testOptions(url)
@@ -100,7 +101,7 @@ func behindProxy(t *testing.T, srv *pgtest.Server) (*stand, *pgproxy.Proxy) {
 	return s, proxy
 }
 
-// silentAt silences all connections before the first statement that matches.
+// silentAt silences all connections at the first statement that matches.
 func silentAt(proxy *pgproxy.Proxy, match func(pgproxy.Statement) bool) pgproxy.Plan {
 	var once sync.Once
 	return func(st pgproxy.Statement) pgproxy.Fault {

@@ -20,14 +20,12 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// TestI1_I3_I8_Simulation is a long storm: the scheduler is a process of its own, which
-// is killed, and so is PostgreSQL; between them is the proxy with its faults. The
-// process of this test is the client that remembers what it was told. A CockroachDB that
-// the environment names is not the test's to kill: there only the scheduler is.
+// TestI1_I3_I8_Simulation is a long storm. The scheduler is a process of its own. The test kills this process and
+// PostgreSQL; between them is the proxy with its faults. The test's process is the client, and remembers the answers.
+// On a CockroachDB that the environment names, only the scheduler is killed.
 //
-// CELLGATE_SIM_OPS is how many operations must be answered, CELLGATE_SIM_LIMIT after
-// how long (a duration) it ends whatever was reached, CELLGATE_SIM_SUMMARY the file
-// that takes the summary.
+// The test ends after CELLGATE_SIM_OPS answered operations, or after the duration CELLGATE_SIM_LIMIT. It appends its
+// summary to the file CELLGATE_SIM_SUMMARY.
 func TestI1_I3_I8_Simulation(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		srv := pgtest.New(t, pgtest.Options{Durable: true})
@@ -40,7 +38,7 @@ func TestI1_I3_I8_Simulation(t *testing.T) {
 	})
 }
 
-// simulate runs the storm on a database; srv is its server, if it may be killed.
+// simulate runs the storm on a database. srv is the database's server; nil: it must not be killed.
 func simulate(t *testing.T, at site, url string, srv *pgtest.Server) {
 	goal, limit := 5000, 10*time.Minute
 	if text := os.Getenv("CELLGATE_SIM_OPS"); text != "" {
@@ -101,7 +99,7 @@ func simulate(t *testing.T, at site, url string, srv *pgtest.Server) {
 
 type simulation struct {
 	*testing.T
-	srv     *pgtest.Server // nil: not to be killed
+	srv     *pgtest.Server // nil: it must not be killed
 	proxy   *pgproxy.Proxy
 	sched   *scheduler
 	storm   *shardtest.Storm
@@ -109,7 +107,7 @@ type simulation struct {
 	dice    *rand.Rand
 	version string
 
-	// A window's process is killed at this many batches.
+	// A window's kill comes at the batch with the number killAt.
 	batches, killAt atomic.Int64
 	now, killed     chan struct{}
 
@@ -149,7 +147,7 @@ func newSimulation(t *testing.T, seed uint64, at site, direct string, srv *pgtes
 		m.applies = append(m.applies, func(ctx context.Context, ops []shard.Op) (shard.Applied, error) {
 			if m.batches.Add(1) == m.killAt.Load() {
 				m.now <- struct{}{}
-				<-m.killed // the others go on
+				<-m.killed // the other lanes go on
 			}
 			return apply(ctx, ops)
 		})
@@ -160,8 +158,8 @@ func newSimulation(t *testing.T, seed uint64, at site, direct string, srv *pgtes
 // simWeather is the share of statements that fail.
 const simWeather = 0.003
 
-// window is one of the storm's. In every third one the scheduler is killed, in every
-// tenth the server, in some both.
+// window runs one window of the storm. Every third window kills the scheduler, every tenth the
+// server, some kill both.
 func (m *simulation) window() {
 	m.Helper()
 	n := m.storm.Sums.Windows
@@ -184,7 +182,7 @@ func (m *simulation) window() {
 		m.proxy.On(false)
 		var errs error
 		for _, a := range m.applies {
-			// A process that was killed is missed by the first call only.
+			// Only the first call fails because a process was killed.
 			_, err := persistently(func() (struct{}, error) { return struct{}{}, shardtest.Settle(m.Context(), a) })
 			errs = errors.Join(errs, err)
 		}
@@ -198,7 +196,7 @@ func (m *simulation) window() {
 	case <-m.now:
 		m.kill(killsScheduler, killsServer)
 		m.killed <- struct{}{}
-	case <-calmed: // it had fewer batches
+	case <-calmed: // the window ended before batch killAt
 	}
 	r := <-ended
 	if r.err != nil {
@@ -210,7 +208,7 @@ func (m *simulation) window() {
 	}
 }
 
-// kill ends processes in the middle of what they do, and starts them again.
+// kill ends processes while they work, and starts them again.
 func (m *simulation) kill(scheduler, server bool) {
 	m.Helper()
 	if scheduler {
@@ -223,7 +221,7 @@ func (m *simulation) kill(scheduler, server bool) {
 		m.servers++
 		m.srv.Kill(m)
 	}
-	m.sched.shut() // callers have seen it by now, or will
+	m.sched.shut() // callers fail, and then wait
 	if server {
 		m.srv.Run(m)
 	}

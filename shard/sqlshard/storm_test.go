@@ -36,8 +36,8 @@ func proxiedAt(t *testing.T, addr, direct string) (*pgproxy.Proxy, string) {
 	return p, url
 }
 
-// seeds are those of a test that has a seed: some, more with CELLGATE_LONG, or the
-// one of CELLGATE_SEED.
+// seeds gives the seeds of a test: few of them, many with CELLGATE_LONG, or the one in
+// CELLGATE_SEED.
 func seeds(t *testing.T, few, many int) []uint64 {
 	t.Helper()
 	if text := os.Getenv("CELLGATE_SEED"); text != "" {
@@ -57,7 +57,7 @@ func seeds(t *testing.T, few, many int) []uint64 {
 	return list
 }
 
-// repeatWith says how a failure is repeated, up to what goroutines make of it.
+// repeatWith logs the command that repeats a failed test, up to the scheduling of goroutines.
 func repeatWith(t *testing.T, seed uint64) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -66,7 +66,7 @@ func repeatWith(t *testing.T, seed uint64) {
 	})
 }
 
-// TestI1_I3_Storm is shardtest.Storm through the proxy, with every fault it has.
+// TestI1_I3_Storm runs shardtest.Storm through the proxy with all its faults.
 func TestI1_I3_Storm(t *testing.T) {
 	onServers(t, func(t *testing.T, at site) {
 		const lanes = 4

@@ -18,8 +18,8 @@ const (
 	commits = "COMMIT"
 )
 
-// A transaction is one trip that locks and reads and one that writes and commits, whatever it is
-// of and however many operations it has. Statements do not grow with it.
+// Every transaction is two trips: one locks and reads, the other writes and commits. Neither the
+// trips nor the statements grow with the number of operations.
 func TestTransaction_AtTheWire_IsTwoTrips(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
 		proxy, url := at.proxied(t, at.database(t))
@@ -59,7 +59,8 @@ func TestTransaction_AtTheWire_IsTwoTrips(t *testing.T) {
 			}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				// The first time, statements are prepared and hosts read.
+				// The first round prepares the statements and reads the hosts; the second is
+				// measured.
 				for round := range 2 {
 					n := 1000*round + map[string]int{"claim": 0, "64 claims": 300, "confirm": 100, "release": 200}[c.name]
 					wire.clear()
@@ -77,7 +78,7 @@ func TestTransaction_AtTheWire_IsTwoTrips(t *testing.T) {
 	})
 }
 
-// traffic notes statements.
+// traffic records statements.
 type traffic struct {
 	mu   sync.Mutex
 	list []pgproxy.Statement
@@ -98,8 +99,8 @@ func (w *traffic) clear() {
 	w.list = nil
 }
 
-// trips are the statements of each trip: a word for each, the first table that it names. What
-// reserves time is left out: that is once a second.
+// trips are the statements of each trip, each as the first table that it names. The statement that
+// reserves time is left out, since it runs once a second.
 func (w *traffic) trips() (all [][]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,13 +135,13 @@ func tableOf(st pgproxy.Statement) string {
 		}
 	}
 	if st.SQL == readLane || st.SQL == lockLane {
-		return "lanes" // the entry that it looks for comes first
+		return "lanes" // the statement first names the table of the lane's entry
 	}
 	return first
 }
 
-// What a replica does ten times a second, whatever moved: one statement reads what other lanes
-// wrote.
+// A replica's poll, ten times a second, is one statement that reads the entries of other lanes,
+// however many there are.
 func TestTail_AtTheWire_IsOneStatement(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
 		proxy, url := at.proxied(t, at.database(t))
@@ -167,7 +168,7 @@ func TestTail_AtTheWire_IsOneStatement(t *testing.T) {
 			proxy.SetPlan(nil)
 			cursor = to
 			if n == 0 {
-				continue // the lanes are not known yet, nor the statement prepared
+				continue // the first call reads the lanes and prepares the statement
 			}
 			if trips := wire.trips(); len(got) != entries || fmt.Sprint(trips) != "[[lanes]]" {
 				t.Errorf("reading %d entries gave %d in %v, want one statement", entries, len(got), trips)

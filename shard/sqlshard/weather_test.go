@@ -17,7 +17,7 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// stormy is PostgreSQL behind the proxy, with faults, and callers who try again.
+// stormy is PostgreSQL behind the proxy, with faults, and with callers that retry.
 func stormy(t *testing.T, seed uint64, p float64) shardtest.Backend {
 	srv := pgtest.Start(t)
 	var proxies []*pgproxy.Proxy
@@ -36,7 +36,8 @@ func stormy(t *testing.T, seed uint64, p float64) shardtest.Backend {
 			direct := newDatabase(t)
 			proxy, url := proxied(t, srv, direct)
 			proxies = append(proxies, proxy)
-			// A test has its own faults, also when it runs alone.
+			// The faults depend on the test's name, so that it meets the same faults when it runs
+			// alone.
 			name := fnv.New64()
 			_, _ = name.Write([]byte(t.Name())) // never fails
 			proxy.SetPlan(pgproxy.Seeded(seed^name.Sum64(), pgproxy.Weather(p)...))
@@ -45,7 +46,7 @@ func stormy(t *testing.T, seed uint64, p float64) shardtest.Backend {
 	}
 }
 
-// patient is instance for a caller who tries again what was not done.
+// patient is like instance, but its caller retries operations that were not done.
 func patient(t *testing.T, opts Options, clock *testClock, crash func(*testing.T)) *shardtest.Instance {
 	t.Helper()
 	opts.skew = clock.read
@@ -70,8 +71,8 @@ func patient(t *testing.T, opts Options, clock *testClock, crash func(*testing.T
 	}
 }
 
-// patience tries again when the store says that nothing was done, as its users do.
-// What became of a commit it is told by the store.
+// patience retries when the store answers that nothing was done, as the store's users do. The store
+// itself looks up unknown commits.
 type patience struct{ *Store }
 
 func again[T any](s *Store, call func() (T, error)) (v T, err error) {
@@ -109,7 +110,7 @@ func (l *patientLane) Apply(ctx context.Context, ops []shard.Op) (shard.Applied,
 	return again(l.store, func() (shard.Applied, error) { return l.Lane.Apply(ctx, ops) })
 }
 
-// Load collects what it visits: a load that broke off begins anew.
+// Load visits nothing before a load is complete, since an interrupted load starts again.
 func (p *patience) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	var all []shard.Change
 	at, err := again(p.Store, func() (shard.Cursor, error) {
@@ -160,10 +161,9 @@ func (p *patience) TrimDecisions(ctx context.Context, before time.Time, keep int
 	return err
 }
 
-// TestConformanceInWeather runs the suite with faults on: each clause holds as if there
-// were none.
+// TestConformanceInWeather runs the suite with faults on: each clause must hold as without faults.
 func TestConformanceInWeather(t *testing.T) {
-	if !testlong.On() && os.Getenv("CELLGATE_STORE_SUMMARY") == "" { // make test-store
+	if !testlong.On() && os.Getenv("CELLGATE_STORE_SUMMARY") == "" { // make test-store sets it
 		shardtest.NotRun(t, "PostgreSQL, faults on", "make test-long runs it; make test has TestConformance, and storms in weather")
 	}
 	for _, seed := range seeds(t, 1, 5) {
@@ -171,7 +171,7 @@ func TestConformanceInWeather(t *testing.T) {
 			repeatWith(t, seed)
 			b := stormy(t, seed, 0.01)
 			shardtest.Run(t, b)
-			// A clause that is repeated alone has few.
+			// With CELLGATE_SEED, a single clause may run, which meets few faults.
 			if len(b.Faults()) < 8 && os.Getenv("CELLGATE_SEED") == "" {
 				t.Errorf("hardly a fault: %v", b.Faults())
 			}
@@ -179,8 +179,9 @@ func TestConformanceInWeather(t *testing.T) {
 	}
 }
 
-// TestSameHistoryOnEveryStore: Pebble, PostgreSQL at its weakest and at its strongest
-// isolation, and PostgreSQL with faults tell one story.
+// TestSameHistoryOnEveryStore runs one history on Pebble, on PostgreSQL at its weakest and
+// strongest isolation and as CockroachDB, on PostgreSQL with faults, and on CockroachDB. All must
+// answer alike.
 func TestSameHistoryOnEveryStore(t *testing.T) {
 	srv := pgtest.Start(t)
 	pebble := shardtest.Backend{Name: "Pebble", Open: func(t *testing.T) *shardtest.Instance {
