@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkFilterCache asks the same again, with another seed: of the same table; after
-// 100 hosts, the same ones each time, have changed; and after that, under other
-// bounds than before.
+// BenchmarkFilterCache repeats a request with another seed: on the same table; on two tables that
+// differ in 100 hosts, alternately; and on these with other bounds, too.
 func BenchmarkFilterCache(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		hosts := richHosts(n)

@@ -8,8 +8,8 @@ import (
 	"cellgate/internal/norace"
 )
 
-// richHosts are benchHosts that say of themselves what Nova's do: four kinds of
-// machines, stats of their own each, and four of 40 aggregates with metadata.
+// richHosts are benchHosts with facts like those of real hosts: four kinds of machines, stats of
+// their own, and three of 40 aggregates with metadata.
 func richHosts(n int) []Host {
 	hosts := benchHosts(n)
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -32,7 +32,7 @@ func richHosts(n int) []Host {
 			Stats:              fmt.Sprintf(`{"num_vm_active": "%d", "num_instances": "%d", "rack": "r%d", "io_workload": "0"}`, i%60, i%60, i%40),
 			Metrics:            fmt.Sprintf(`[{"name": "cpu.percent", "value": 0.%02d}]`, i%100),
 		})
-		// Hosts of a rack are in the same aggregates, as operators have it.
+		// Hosts of a rack share their aggregates, as is usual in a cloud.
 		rack := rand.New(rand.NewPCG(uint64(i/40), 7))
 		for _, k := range rack.Perm(len(aggregates))[:3] {
 			hosts[i].Aggregates = append(hosts[i].Aggregates, aggregates[k])
@@ -41,13 +41,12 @@ func richHosts(n int) []Host {
 	return hosts
 }
 
-// novaCases are queries with what Nova's own filters and weighers read, hard ones
-// too.
+// novaCases are queries that Nova's own filters and weighers read, some of them costly.
 var novaCases = []struct {
 	name string
 	set  func(*Query)
 }{
-	// Nova's defaults, with an image and a flavor as clouds have them.
+	// Nova's defaults, with a typical image and flavor.
 	{"defaults", func(q *Query) {
 		q.Request.Nova = &NovaRequest{
 			Flavor: Flavor{Name: "m1", ExtraSpecs: []Pair{{"capabilities:cpu_info:arch", "x86_64"}}},
@@ -80,7 +79,7 @@ var novaCases = []struct {
 	}},
 }
 
-// BenchmarkProposeNova is Propose for requests that Nova's filters read, top 10.
+// BenchmarkProposeNova measures Propose, top 10, for requests that Nova's own filters read.
 func BenchmarkProposeNova(b *testing.B) {
 	for _, n := range benchSizes[1:] {
 		table := (&fleet{hosts: richHosts(n)}).table()
@@ -97,8 +96,8 @@ func BenchmarkProposeNova(b *testing.B) {
 	}
 }
 
-// BenchmarkProposeMultipliers is Propose where aggregates override multipliers:
-// each rack in one of so many ways, or in none.
+// BenchmarkProposeMultipliers measures Propose where aggregates override a multiplier: no rack, or
+// each with one of ways values.
 func BenchmarkProposeMultipliers(b *testing.B) {
 	for _, ways := range []int{0, 1, 4, 40} {
 		hosts := richHosts(10_000)
@@ -121,7 +120,7 @@ func BenchmarkProposeMultipliers(b *testing.B) {
 	}
 }
 
-// BenchmarkProposeGroup is Propose for an anti-affinity group of 500.
+// BenchmarkProposeGroup measures Propose for an anti-affinity group of 500.
 func BenchmarkProposeGroup(b *testing.B) {
 	f := &fleet{hosts: richHosts(10_000), consumers: naiveConsumers{}}
 	for i := range 500 {
@@ -162,8 +161,8 @@ func BenchmarkPlan64(b *testing.B) {
 	}
 }
 
-// What Propose allocates for Nova's filters does not depend on how many hosts
-// there are, but for what hosts say that no other says: text to compare.
+// The allocations of Propose for Nova's filters do not grow with the number of hosts, except for
+// host texts that are unique and must be compared.
 func TestNovaFiltersAllocateNothingPerHost(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	for _, c := range novaCases {

@@ -50,8 +50,8 @@ func benchHardware(rng *rand.Rand) FactTexts {
 	}
 }
 
-// BenchmarkNUMA asks all hosts for NUMA cells, each host used differently; "alike"
-// is a fleet where many are not.
+// BenchmarkNUMA asks all hosts for NUMA cells or devices. Each host is used differently, but in the
+// fleet "alike" 100 hosts repeat.
 func BenchmarkNUMA(b *testing.B) {
 	for _, n := range benchSizes[:2] {
 		hosts := benchHosts(n)
@@ -93,7 +93,7 @@ func BenchmarkNUMA(b *testing.B) {
 	}
 }
 
-// BenchmarkNUMANaive is the same by the oracle.
+// BenchmarkNUMANaive measures the oracle for "one cell".
 func BenchmarkNUMANaive(b *testing.B) {
 	hosts := benchHosts(10_000)
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -8,8 +8,7 @@ import (
 	"cellgate/internal/norace"
 )
 
-// benchHosts makes hosts as an aged fleet has them: four sizes, each host used
-// to another degree.
+// benchHosts makes hosts like those of an aged fleet: four sizes, each host used differently.
 func benchHosts(n int) []Host {
 	rng := rand.New(rand.NewPCG(1, 2))
 	sizes := []struct{ cpus, ram, disk int64 }{{32, 128, 1000}, {64, 256, 2000}, {96, 512, 4000}, {128, 1024, 8000}}
@@ -58,8 +57,7 @@ func benchQuery() *Query {
 
 var benchSizes = []int{1000, 10_000, 100_000}
 
-// BenchmarkPropose filters and ranks, top 10, with the default filters and
-// weighers.
+// BenchmarkPropose filters and ranks with the default filters and weighers, top 10.
 func BenchmarkPropose(b *testing.B) {
 	for _, n := range benchSizes {
 		f := &fleet{hosts: benchHosts(n)}
@@ -89,8 +87,8 @@ func BenchmarkPropose(b *testing.B) {
 	}
 }
 
-// BenchmarkProposeTwins is the worst case of the estimate: every host weighs the
-// same, so none can be left out.
+// BenchmarkProposeTwins is the worst case of the estimate: all hosts have the same weight, so none
+// can be left out.
 func BenchmarkProposeTwins(b *testing.B) {
 	hosts := benchHosts(10_000)
 	for i := range hosts {
@@ -104,7 +102,7 @@ func BenchmarkProposeTwins(b *testing.B) {
 	}
 }
 
-// BenchmarkProposeNaive is the baseline: the oracle the tests compare with.
+// BenchmarkProposeNaive is the baseline: the oracle that the tests compare with.
 func BenchmarkProposeNaive(b *testing.B) {
 	for _, n := range benchSizes {
 		hosts := benchHosts(n)
@@ -118,7 +116,7 @@ func BenchmarkProposeNaive(b *testing.B) {
 	}
 }
 
-// BenchmarkEditClaims makes the next version with 64 claims on as many hosts.
+// BenchmarkEditClaims makes the next version of a table with 64 claims on random hosts.
 func BenchmarkEditClaims(b *testing.B) {
 	for _, n := range benchSizes[1:] {
 		f := &fleet{hosts: benchHosts(n)}
@@ -140,7 +138,7 @@ func BenchmarkEditClaims(b *testing.B) {
 	}
 }
 
-// BenchmarkRegister adds hosts one edit each; ns/op is of one host.
+// BenchmarkRegister adds each host in an edit of its own; ns/op is the time of one host.
 func BenchmarkRegister(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		hosts := benchHosts(n)
@@ -158,7 +156,7 @@ func BenchmarkRegister(b *testing.B) {
 	}
 }
 
-// What Propose allocates does not depend on how many hosts there are.
+// The allocations of Propose do not grow with the number of hosts.
 func TestProposeAllocatesNothingPerHost(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	for _, name := range []string{"plain", "known", "group"} {
@@ -180,8 +178,8 @@ func TestProposeAllocatesNothingPerHost(t *testing.T) {
 		}
 		few, many := allocs(1000), allocs(10_000)
 		t.Logf("%s: %.0f allocations for 1,000 hosts, %.0f for 10,000", name, few, many)
-		// The pool may be emptied by a collection in between; the race detector
-		// empties it on purpose now and then.
+		// A garbage collection may empty the pool in between. The race detector sometimes empties
+		// it on purpose.
 		if many > few+8 || many > 100 {
 			t.Errorf("%s: %.0f allocations for 1,000 hosts, %.0f for 10,000", name, few, many)
 		}

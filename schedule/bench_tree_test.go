@@ -9,8 +9,8 @@ import (
 	"cellgate/internal/norace"
 )
 
-// Of a host's tree, as Nova, Neutron and Cyborg report them: two GPUs, an agent of
-// bridges and one of NICs, each with two devices that have bandwidth.
+// Classes and traits of a tree as Nova, Neutron and Cyborg report it: two GPUs, an agent of bridges
+// and one of NICs. Each agent has two devices with bandwidth.
 const (
 	benchEgress  = "NET_BW_EGR_KILOBIT_PER_SEC"
 	benchIngress = "NET_BW_IGR_KILOBIT_PER_SEC"
@@ -18,7 +18,7 @@ const (
 	benchDirect  = "CUSTOM_VNIC_TYPE_DIRECT"
 )
 
-// treeHosts are richHosts with such trees, used to another degree each.
+// treeHosts are richHosts with such trees, each used differently.
 func treeHosts(n int) []Host {
 	hosts := richHosts(n)
 	rng := rand.New(rand.NewPCG(8, 9))
@@ -46,7 +46,7 @@ func treeHosts(n int) []Host {
 	return hosts
 }
 
-// portGroup is what Neutron asks for a port with a minimum bandwidth.
+// portGroup is the group that Neutron asks for a port with a minimum bandwidth.
 func portGroup(suffix, vnic string, net int, kbit int64) ResourceGroup {
 	return ResourceGroup{
 		Suffix: suffix, Resources: []Amount{{benchEgress, kbit}, {benchIngress, kbit}},
@@ -54,12 +54,12 @@ func portGroup(suffix, vnic string, net int, kbit int64) ResourceGroup {
 	}
 }
 
-// treeBenches are requests of such trees.
+// treeBenches are requests for providers of such trees.
 var treeBenches = []struct {
 	name string
 	set  func(*Request)
 }{
-	// Nothing that any child has: what most requests ask for.
+	// Most requests ask for nothing that a child provider has.
 	{"no groups", func(*Request) {}},
 	{"a class of children", func(r *Request) { r.Resources = append(r.Resources, Amount{"VGPU", 1}) }},
 	{"a port", func(r *Request) { r.Tree.Groups = []ResourceGroup{portGroup("a", benchNormal, 0, 1_000_000)} }},
@@ -88,8 +88,8 @@ var treeBenches = []struct {
 	}},
 }
 
-// BenchmarkProposeTree is Propose on hosts with children, top 10; hosts without
-// children beside it where nothing is asked of children.
+// BenchmarkProposeTree measures Propose on hosts with children, top 10. "no children" runs the
+// first request on hosts without children.
 func BenchmarkProposeTree(b *testing.B) {
 	for _, n := range benchSizes[1:] {
 		b.Run(fmt.Sprintf("hosts=%d", n), func(b *testing.B) {
@@ -116,7 +116,7 @@ func BenchmarkProposeTree(b *testing.B) {
 	}
 }
 
-// What TreeFilter allocates does not grow with the hosts it looks at.
+// The allocations of TreeFilter do not grow with the number of hosts.
 func TestTreesAllocateNothingPerHost(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	for _, c := range treeBenches {
@@ -134,9 +134,9 @@ func TestTreesAllocateNothingPerHost(t *testing.T) {
 	}
 }
 
-// BenchmarkProposeWithoutGroups asks the same hosts, which have no children, by turns with
-// a request that may use children and with one that may not; the metrics are the least
-// time of each, and how many times as long the first takes.
+// BenchmarkProposeWithoutGroups alternates two requests on hosts without children: one may use
+// child providers, the other may not. Its metrics are the shortest time of each, and the ratio of
+// the first to the second.
 func BenchmarkProposeWithoutGroups(b *testing.B) {
 	table := (&fleet{hosts: richHosts(10_000)}).table()
 	with, without := benchQuery(), benchQuery()

@@ -19,7 +19,7 @@ type deviceCase struct {
 	rules   *Rules
 }
 
-// randomDeviceCase draws one. Pools and providers need not agree: a compute tells of both at different times.
+// randomDeviceCase draws a case. Pools and providers need not agree, since a compute reports them at different times.
 func randomDeviceCase(rng *rand.Rand) *deviceCase {
 	c := &deviceCase{rules: &Rules{Filters: []string{ResourceFilter, PCIFilter, NUMAFilter, TreeFilter}, Weighers: []Weigher{}}}
 	switch rng.IntN(4) {
@@ -99,8 +99,8 @@ func randomDeviceCase(rng *rand.Rand) *deviceCase {
 	return c
 }
 
-// naiveWays are all ways to give the groups providers that Placement and the filters accept, each filter asked of each
-// allocation candidate, as providers by group.
+// naiveWays are all allocation candidates that Placement and the filters accept, as the provider of each group. Each
+// filter judges each candidate.
 func (c *deviceCase) naiveWays(hw *naiveHardware, used map[ID]int64) (ways []map[string]ID) {
 	groups := c.request.Tree.Groups
 	var choose func(way map[string]ID)
@@ -133,7 +133,7 @@ func (c *deviceCase) naiveWays(hw *naiveHardware, used map[ID]int64) (ways []map
 	return ways
 }
 
-// with gives the request's devices with the providers of a way.
+// with gives Nova's request with the groups' providers of a way.
 func (c *deviceCase) with(way map[string]ID) *NovaRequest {
 	n := *c.request.Nova
 	n.PCI = slices.Clone(n.PCI)
@@ -163,8 +163,8 @@ func (c *deviceCase) naivelyPasses(hw *naiveHardware, way map[string]ID) bool {
 	return guest != nil && err == nil
 }
 
-// A host passes when the filters accept some allocation candidate, the allocation is one of those, and each instance takes
-// the devices that its allocation names.
+// A host passes if the filters accept an allocation candidate. Its allocation is one of the accepted candidates, and
+// each instance takes the devices that its allocation names.
 func TestPCIGroups_EachFilterOfEachCandidate_IsNaive(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	passed, second, refused := 0, 0, 0

@@ -30,7 +30,7 @@ func (m *model) fleet() *fleet {
 	return f
 }
 
-// putConsumer is what PutConsumer does.
+// putConsumer models PutConsumer.
 func (m *model) putConsumer(host ID, c Consumer) bool {
 	if _, ok := m.hosts[host]; !ok {
 		return false
@@ -39,7 +39,7 @@ func (m *model) putConsumer(host ID, c Consumer) bool {
 	return true
 }
 
-// addConsumer is what AddConsumer does.
+// addConsumer models AddConsumer.
 func (m *model) addConsumer(host ID, c Consumer) bool {
 	if _, ok := m.hosts[host]; !ok {
 		return false
@@ -72,8 +72,8 @@ func (m *model) setPlaces(instance ID, places []Place) {
 	m.consumers[instance] = c
 }
 
-// randomEdit makes one random change to a table and its model alike. It says
-// whether both gave the same answer.
+// randomEdit makes the same random change to a table and to its model. It reports whether both gave
+// the same answer.
 func randomEdit(rng *rand.Rand, e *Edit, m *model) bool {
 	i := rng.IntN(150)
 	id, instance := fleetHost(i), fleetInstance(rng.IntN(60))
@@ -138,7 +138,7 @@ var takenRequest = &Request{
 	Group:     &Group{UUID: fleetGroup(1), Policy: AntiAffinity, MembersExact: true, Members: []ID{fleetInstance(3), fleetInstance(4)}},
 }
 
-// placeInstance is what Take of takenRequest does.
+// placeInstance models Take with takenRequest.
 func (m *model) placeInstance(id, instance ID) bool {
 	h, ok := m.hosts[id]
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"cellgate/internal/norace"
 )
 
-// After any edits a table holds what a plain map would and answers as one built
-// anew, and every older version still does what it did.
+// After any edits, a table holds the same as a plain map, and answers like a table that was built
+// anew. Every older version is unchanged.
 func TestEditsEqualRebuilt(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	rapid.Check(t, func(t *rapid.T) {
@@ -49,7 +49,7 @@ func TestEditsEqualRebuilt(t *testing.T) {
 	})
 }
 
-// What a caller does to a host after putting it does not reach the table.
+// PutHost copies the host: later changes by the caller do not reach the table.
 func TestPutHostKeepsItsOwn(t *testing.T) {
 	h := Host{
 		UUID: fleetHost(1), Traits: []string{"A"}, Resources: []Resource{{Class: "VCPU", Capacity: 4, MaxUnit: 4}},
@@ -65,8 +65,8 @@ func TestPutHostKeepsItsOwn(t *testing.T) {
 	}
 }
 
-// A host put again keeps its consumers; one removed takes them along, and its
-// slot's next host has none.
+// A host that is put again keeps its consumers. A removed host loses them, and the next host in its
+// slot has none.
 func TestConsumersFollowTheirHost(t *testing.T) {
 	group := fleetGroup(1)
 	e := NewTable().Edit()
@@ -93,7 +93,7 @@ func TestConsumersFollowTheirHost(t *testing.T) {
 	}
 }
 
-// Many nodes of one service host, as baremetal has them, over several chunks.
+// Many nodes of one service host, as with baremetal, span several chunks.
 func TestServiceHostWithManyNodes(t *testing.T) {
 	e := NewTable().Edit()
 	const nodes = 500
@@ -121,8 +121,8 @@ func TestServiceHostWithManyNodes(t *testing.T) {
 	}
 }
 
-// Readers of any version, with takes of their own, run beside an editor. Run
-// with -race.
+// Readers of any version, with tentative placements, run concurrently with an editor. Run with
+// -race.
 func TestReadersBesideEditor(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	m := &model{hosts: map[ID]Host{}, consumers: naiveConsumers{}}
@@ -158,8 +158,8 @@ func TestReadersBesideEditor(t *testing.T) {
 	}
 }
 
-// Two next versions of one table share nothing they write: as takes of several
-// queries do beside the lineage.
+// Two edits of one table share nothing that they write. Queries with tentative placements edit
+// older versions so.
 func TestBranchesStayApart(t *testing.T) {
 	for n := range 9 {
 		e := NewTable().Edit()

@@ -8,12 +8,12 @@ import (
 	"cellgate/internal/python"
 )
 
-// Nova's operators with their oddities (filters/extra_specs_ops.py).
+// Nova's operators, with their oddities (filters/extra_specs_ops.py).
 func TestOperators(t *testing.T) {
 	const raises = "raises"
 	for _, c := range []struct{ value, req, want string }{
 		{"4", "= 4", "true"},
-		{"5", "= 4", "true"}, // at least
+		{"5", "= 4", "true"}, // = means at least
 		{"3", "= 4", "false"},
 		{"4.0", "== 4", "true"},
 		{" 4 ", "== 4", "true"},
@@ -24,9 +24,9 @@ func TestOperators(t *testing.T) {
 		{"x", "== 4", raises},
 		{"4", "== x", raises},
 		{"4", "==", "false"},
-		{"4", "==4", "false"}, // no operator: the whole text
+		{"4", "==4", "false"}, // without an operator, the whole text is compared
 		{"==4", "==4", "true"},
-		{"4", "== 4 5", "true"}, // only the first word counts
+		{"4", "== 4 5", "true"}, // text after the operand is ignored
 		{"gold", "s== gold", "true"},
 		{"b", "s> a", "true"},
 		{"10", "s< 9", "true"},
@@ -57,8 +57,8 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// FuzzOperator holds that no text panics, that a text without an operator is
-// compared as it is, and that a number and its text match alike.
+// FuzzOperator holds that no text panics, that a text without an operator must be equal, and that a
+// number matches like its text.
 func FuzzOperator(f *testing.F) {
 	for _, s := range []string{"= 4", "<or> a <or> b", "<all-in> a b", "s>= x", "", "<or>", ">=  1e400", "== 1_0", "!= nan", "plain"} {
 		f.Add("4", s, int64(4))
@@ -85,8 +85,7 @@ func FuzzOperator(f *testing.F) {
 	})
 }
 
-// FuzzFacts holds that no text of a host panics, and that questions about it do
-// not either.
+// FuzzFacts holds that neither a host's texts nor filters that read them panic.
 func FuzzFacts(f *testing.F) {
 	f.Add(`{"arch": "x86_64", "topology": {"cores": 4}}`, `[["x86_64", "kvm", "hvm"]]`, `{"a": 1.5}`, `[{"name": "cpu.percent", "value": 1}]`, `["=", "$stats.a", 1]`, ">= 1")
 	f.Add(`[`, `[[]]`, `null`, `{}`, `["not", ["in", "$service.host", []]]`, "<or>")

@@ -11,7 +11,7 @@ import (
 	"cellgate/internal/norace"
 )
 
-// placeOneByOne is what Fill counts, naively: select, place, until nothing passes.
+// placeOneByOne counts like Fill, but naively: propose and place until no host passes.
 func placeOneByOne(t *rapid.T, table *Table, r *Request, rules *Rules, seed uint64, most int) (int, *Proposal) {
 	r = r.OfNewMembers()
 	for n := 0; ; n++ {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// testExpression passes hosts whose fact rank.of is at least least, when no more than
-// used are used of their first class.
+// testExpression passes hosts whose fact rank.of is at least least, and whose first class has at
+// most used units in use.
 type testExpression struct {
 	least float64
 	used  int64
@@ -35,12 +35,12 @@ func (x testExpression) ask(h HostFacts) int {
 	return -1
 }
 
-// naive is Ask, of the host as the oracle has it.
+// naive is Ask on the oracle's form of the host.
 func (x testExpression) naive(h *Host) (string, bool) {
 	switch {
 	case h.Namespaces == nil:
 		return "no rank", false
-	case h.Namespaces.texts["rank"] < fmt.Sprintf(`{"of": %v}`, x.least): // One digit each.
+	case h.Namespaces.texts["rank"] < fmt.Sprintf(`{"of": %v}`, x.least): // all numbers have one digit
 		return "low", false
 	case len(h.Resources) > 0 && h.Resources[0].Used > x.used:
 		return "used", false
@@ -55,8 +55,8 @@ func randomNamespaces(rng *rand.Rand) *Namespaces {
 	return NewNamespaces(map[string]string{"rank": fmt.Sprintf(`{"of": %d}`, rng.IntN(6)), "other": `[]`})
 }
 
-// A query that costs more than its budget ends so, in whichever way it is answered;
-// what is known already costs nothing.
+// A query whose expressions cost more than the budget fails, both on a table and in a FilterCache.
+// Cached results cost nothing.
 func TestAQueryHasABudgetForItsExpression(t *testing.T) {
 	put := func(table *Table, from, to int) *Table {
 		e := table.Edit()
@@ -89,7 +89,7 @@ func TestAQueryHasABudgetForItsExpression(t *testing.T) {
 		if p, err := large.Propose(q); !errors.Is(err, ErrCostly) {
 			t.Errorf("beyond it: %+v, %v", p, err)
 		}
-		// Twelve hosts are in the chunk that is another each time.
+		// The chunk that changes each time has twelve hosts.
 		for range 3 {
 			table = put(table, 130, 131)
 			if p, err := k.Propose(table, q); err != nil || p.Passed != 140 {
@@ -102,8 +102,8 @@ func TestAQueryHasABudgetForItsExpression(t *testing.T) {
 	}
 }
 
-// randomExpression gives a request an expression, the rules one of theirs, and names the
-// filters, last.
+// randomExpression may give the request and the rules an expression each. It then appends the
+// expression's filter.
 func randomExpression(rng *rand.Rand, r *Request, rules *Rules) {
 	randomWeigh(rng, r, rules)
 	random := func() Expression {
@@ -125,8 +125,8 @@ func randomExpression(rng *rand.Rand, r *Request, rules *Rules) {
 	}
 }
 
-// Both must hold of a host, and what each rejects is counted apart; a request that names
-// its hosts skips that of the rules, as Nova's filters.
+// A host must pass both expressions, and the rejects of each are counted apart. A request that
+// forces hosts skips the expression of the rules, as it skips Nova's filters.
 func TestTheRulesExpressionAndTheRequestsMustHold(t *testing.T) {
 	e := NewTable().Edit()
 	for n := range 6 {

@@ -11,8 +11,8 @@ import (
 	"cellgate/internal/norace"
 )
 
-// Whatever changed between two queries, and in whatever order versions of a table
-// are asked, a FilterCache answers as the table itself does.
+// A FilterCache answers like the table, whatever changed between two queries, and in whatever order
+// versions of a table are queried.
 func TestFilterCache_AnyQuery_AnswersAsItsTable(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	var kept, found, passed, overridden, ranked int
@@ -42,7 +42,7 @@ func TestFilterCache_AnyQuery_AnswersAsItsTable(t *testing.T) {
 			q.Rules.Options.StrictNova = rng.IntN(8) == 0
 		}
 		if rng.IntN(4) > 0 {
-			// Some hosts are such that these raise.
+			// These weighers raise for some hosts.
 			q.Rules.Weighers = slices.DeleteFunc(slices.Clone(q.Rules.weighers()), func(w Weigher) bool {
 				return w.Name == CPUWeigher || w.Name == MetricsWeigher
 			})
@@ -66,7 +66,7 @@ func TestFilterCache_AnyQuery_AnswersAsItsTable(t *testing.T) {
 			case 1:
 				ask.Known = randomStats(rng, q.Rules, func() string { return "host-1" })
 			}
-			q.Known = ask.Known // the next one may have the same
+			q.Known = ask.Known // the next query may repeat it
 			cache.skip = 0
 			got, err := cache.Propose(table, &ask)
 			if err != nil {
@@ -90,7 +90,7 @@ func TestFilterCache_AnyQuery_AnswersAsItsTable(t *testing.T) {
 	}
 }
 
-// A query of another request, or a bad one, is answered by the table.
+// The table answers a query of another request, and refuses a bad one.
 func TestFilterCache_OtherRequest_AnsweredByTheTable(t *testing.T) {
 	table := (&fleet{hosts: []Host{{UUID: fleetHost(1), ServiceHost: "a"}}}).table()
 	rules := &Rules{}

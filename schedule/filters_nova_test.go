@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// hostsOf makes a table of hosts with these facts and aggregates.
+// hostsOf makes a table of these hosts, with UUIDs and service hosts of its own.
 func hostsOf(hosts ...Host) *Table {
 	e := NewTable().Edit()
 	for i, h := range hosts {
@@ -17,8 +17,8 @@ func hostsOf(hosts ...Host) *Table {
 	return e.Table()
 }
 
-// ComputeCapabilitiesFilter runs once a request in Nova: it sees hosts as they
-// were before any pick. JsonFilter sees them as they are.
+// Nova runs ComputeCapabilitiesFilter once a request, on hosts without any pick. JsonFilter sees
+// hosts with the picks.
 func TestOncePerRequest(t *testing.T) {
 	table := hostsOf(Host{View: View{FreeRAMMB: 1000}})
 	for filter, want := range map[string]int{CapabilitiesFilter: 1, JSONFilter: 0} {
@@ -39,9 +39,8 @@ func TestOncePerRequest(t *testing.T) {
 	}
 }
 
-// Where Nova raises, the host is left out, counted and named; with StrictNova the
-// answer is Nova's exception, of the first filter in order that raises for a
-// host which came so far.
+// If Nova raises for a host, the host is rejected, counted and named. With StrictNova the answer is
+// Nova's exception: of the first filter, in order, that raises for a host that it sees.
 func TestUnreadableHosts(t *testing.T) {
 	table := hostsOf(
 		Host{Facts: ParseFacts(FactTexts{HypervisorType: "7"})},
@@ -87,7 +86,8 @@ func TestUnreadableHosts(t *testing.T) {
 	}
 }
 
-// A value that is no number is counted with its hosts, and the option holds.
+// If an aggregate's value is not a number, its hosts are counted in a warning, and the configured
+// option applies.
 func TestWarnings(t *testing.T) {
 	bad := []Aggregate{{UUID: "1", Metadata: map[string]string{"ram_weight_multiplier": "much", maxIOOps: "few"}}}
 	good := []Aggregate{{UUID: "2", Metadata: map[string]string{"ram_weight_multiplier": "3"}}}
@@ -103,8 +103,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A metric that is required and missing sinks a host; with StrictNova it raises,
-// but not for a single host, which Nova does not weigh.
+// A host without a required metric ranks last. With StrictNova this raises, but not for a single
+// host, which Nova does not weigh.
 func TestMissingMetric(t *testing.T) {
 	has := Host{Facts: ParseFacts(FactTexts{Metrics: `[{"name": "cpu.percent", "value": 0.29}]`})}
 	table := hostsOf(Host{}, has)
@@ -122,7 +122,7 @@ func TestMissingMetric(t *testing.T) {
 	if !reflect.DeepEqual(p.Warnings, want) {
 		t.Errorf("warnings %+v", p.Warnings)
 	}
-	// Named twice, it met the same host twice.
+	// A weigher that is named twice warns once of a host.
 	rules.Weighers = append(rules.Weighers, rules.Weighers[0])
 	if p = propose(t, table, &Query{Request: &Request{}, Rules: rules, Limit: 2}); !reflect.DeepEqual(p.Warnings, want) {
 		t.Errorf("named twice: warnings %+v", p.Warnings)
@@ -143,7 +143,7 @@ func TestMissingMetric(t *testing.T) {
 	}
 }
 
-// One of the best so many is picked, by the seed; each of them is, by some.
+// The seed picks one of the best SubsetSize hosts, and some seed picks each of them.
 func TestSubset(t *testing.T) {
 	var hosts []Host
 	for i := range 20 {
@@ -170,11 +170,10 @@ func TestSubset(t *testing.T) {
 	}
 }
 
-// A cell whose own ranking hides hosts of the best over all is asked again, also
-// when the hidden one is only the last of those one is picked from.
+// A cell whose own ranking hides some of the best hosts over all cells is asked again, even if only
+// the last host of the subset is hidden.
 func TestI5_SubsetHiddenByOwnBounds(t *testing.T) {
-	// Ranked by its own bounds cell 0 prefers memory; over both cells disk
-	// decides.
+	// By its own bounds cell 0 ranks by memory. Over both cells, disk decides.
 	var mem, disk []Host
 	for i := range 12 {
 		mem = append(mem, Host{View: View{FreeRAMMB: int64(100 + i), FreeDiskMB: int64(1000 * (12 - i))}})
@@ -208,8 +207,8 @@ func TestI5_SubsetHiddenByOwnBounds(t *testing.T) {
 	}
 }
 
-// Stats are texts, as ComputeNode's field has them; what cannot be one makes the
-// row unreadable.
+// Stats become texts, as in ComputeNode's field. A value that cannot be a text makes the row
+// unreadable.
 func TestStatsAreTexts(t *testing.T) {
 	f := ParseFacts(FactTexts{Stats: `{"n": 5, "x": 1.0, "b": true, "none": null, "s": "7"}`})
 	for key, want := range map[string]string{"n": "'5'", "x": "'1.0'", "b": "'True'", "none": "None", "s": "'7'"} {
@@ -225,7 +224,7 @@ func TestStatsAreTexts(t *testing.T) {
 	}
 }
 
-// Python's str of what JSON holds, which capabilities are compared by.
+// Capabilities are compared by the text that Python's str gives for the JSON value.
 func TestPythonText(t *testing.T) {
 	for in, want := range map[string]string{
 		`["avx", "it's", "\"", "a\"'b", null, true]`:                    `['avx', "it's", '"', 'a"\'b', None, True]`,
@@ -246,7 +245,7 @@ func TestPythonText(t *testing.T) {
 	}
 }
 
-// Every key that a warning can have is some filter's or weigher's.
+// For every key that a warning can have, ReaderOf names the filter or weigher that reads it.
 func TestReaderOf(t *testing.T) {
 	for _, w := range Weighers() {
 		if ReaderOf(w) != w || ReaderOf(MultiplierOption(w)) != w {
@@ -271,8 +270,8 @@ func TestReaderOf(t *testing.T) {
 	}
 }
 
-// TestEmptyTexts: compute_nodes.cpu_info and hypervisor_type are never NULL, so that "" is a
-// value there; a row that was never updated has neither, nor stats.
+// TestEmptyTexts: compute_nodes.cpu_info and hypervisor_type are never NULL, so "" is a value. A
+// row that was never updated has neither of these, nor stats.
 func TestEmptyTexts(t *testing.T) {
 	empty, unfilled := ParseFacts(FactTexts{Stats: "{}"}), ParseFacts(FactTexts{Stats: "{}"})
 	unfilled.Unfilled = true

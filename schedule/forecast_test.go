@@ -10,8 +10,8 @@ import (
 	"cellgate/internal/norace"
 )
 
-// Each step of a forecast is what the table itself says of the candidate after the pick, and Rest are the bounds of
-// all others that pass.
+// Each step of a forecast equals the table's answer about the candidate after the pick. Rest has the bounds of all
+// other hosts that pass.
 func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	propChecks(t, 1500)
@@ -84,7 +84,7 @@ func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 	}
 }
 
-// BenchmarkForecast is a warm answer of 1,000 hosts that foretells so many picks.
+// BenchmarkForecast measures a warm answer of 1,000 hosts with forecasts of several lengths.
 func BenchmarkForecast(b *testing.B) {
 	table := (&fleet{hosts: benchHosts(1000)}).table()
 	known := &GlobalStats{Bounds: propose(b, table, benchQuery()).Bounds, Passed: 1000}

@@ -8,8 +8,8 @@ import (
 	"cellgate/internal/norace"
 )
 
-// Instances that are assigned one after the other find room exactly as picks of one request
-// do; and what is assigned, taken of the same report again, leaves the same.
+// Instances that are assigned one after the other fit exactly where picks of one request fit. To
+// take an assignment from the same report leaves the same hardware.
 func TestAssign_RandomHardware_AgreesWithTheFilters(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -22,7 +22,7 @@ func TestAssign_RandomHardware_AgreesWithTheFilters(t *testing.T) {
 		if failed := len(h.Facts.Failed) > 0; failed != (err != nil) {
 			t.Fatalf("ReadHardware gives %v, ParseFacts %v", err, h.Facts.Failed)
 		} else if failed {
-			continue // No filter sees it.
+			continue // no filter sees such a host
 		}
 		e := NewTable().Edit()
 		e.PutHost(h)
@@ -32,7 +32,7 @@ func TestAssign_RandomHardware_AgreesWithTheFilters(t *testing.T) {
 		if n.NUMA == nil && len(n.PCI) == 0 {
 			continue
 		}
-		n.NeedThreads = false // Asks nothing that another instance could take.
+		n.NeedThreads = false // it asks for nothing that another instance could take
 		q := &Query{Request: &Request{Nova: n}, Rules: &Rules{Filters: []string{NUMAFilter, PCIFilter}}, Limit: 1}
 		guest := &GuestCheck{Nova: n, NUMA: true, PCI: true}
 		again, err := DecodeGuest(guest.Encode())
@@ -60,7 +60,7 @@ func TestAssign_RandomHardware_AgreesWithTheFilters(t *testing.T) {
 				t.Fatalf("instance %d: %+v leaves %+v, want %+v", i, assigned, left.left, after)
 			}
 			if !whole {
-				break // Nova fails to reckon what is left.
+				break // Nova raises when it computes what is left
 			}
 			q.TentativePlacements = append(q.TentativePlacements, TentativePlacement{Host: h.UUID, Instance: fleetInstance(i)})
 		}
@@ -117,7 +117,7 @@ func TestAssign_Full_SaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// An assignment does not apply to a report that lacks some of it.
+// If a report lacks part of an assignment, Take changes nothing.
 func TestTake_OfAnotherReport_TakesAllOrNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	applied, not := 0, 0

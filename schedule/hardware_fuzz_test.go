@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzHardware holds that no report of NUMA cells and devices panics, whatever is
-// asked of it and taken from it.
+// FuzzHardware holds that no report of NUMA cells and devices panics, nor any request to it.
 func FuzzHardware(f *testing.F) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for range 20 {

@@ -2,8 +2,8 @@ package schedule
 
 import "testing"
 
-// Numbers of JsonFilter compare exactly, whatever their size and kind; the NaN of JSON
-// is equal to nothing, but is found in a list that has it.
+// JsonFilter compares numbers exactly, whatever their size and kind. As in Python, NaN equals
+// nothing, but "in" finds it in a list.
 func TestJSONNumbersCompareAsInPython(t *testing.T) {
 	host := &row{host: &Host{}}
 	for query, want := range map[string]bool{

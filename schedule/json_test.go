@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What Python's json.loads takes and refuses.
+// Which texts Python's json.loads accepts and refuses.
 func TestJSONAsPythonReadsIt(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`null`, "None"},
@@ -41,8 +41,8 @@ func TestJSONAsPythonReadsIt(t *testing.T) {
 	}
 }
 
-// What cannot be read is refused in the words of Python 3.11 (testdata/json-errors.json:
-// texts, some drawn, and what its json.loads answered).
+// Errors are worded as in Python 3.11. testdata/json-errors.json has texts, some of them random,
+// and the errors of its json.loads.
 func TestJSONIsRefusedInPythonsWords(t *testing.T) {
 	b, err := os.ReadFile("testdata/json-errors.json")
 	if err != nil {
@@ -62,8 +62,8 @@ func TestJSONIsRefusedInPythonsWords(t *testing.T) {
 	}
 }
 
-// FuzzJSON holds that what the standard's decoder takes is read to the same values,
-// and that what is refused by it but read here has one of Python's own words.
+// FuzzJSON compares with encoding/json. Both must read the same values. A text that only this
+// reader accepts must have Python's NaN or Infinity.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{`{"a": [1, 2.5e3, "x\n", null, true]}`, `[NaN]`, `"\ud83d\ude00"`, `-0.0`, `{"a":1,"a":2}`, `[`, `1.`} {
 		f.Add(s)
@@ -92,12 +92,12 @@ func sameJSON(v *value, want any) bool {
 	case bool:
 		return v.kind == boolean && (v.i != 0) == w
 	case string:
-		// The decoder replaces bytes that are no UTF-8.
+		// encoding/json replaces bytes that are not UTF-8.
 		return v.kind == text && strings.ToValidUTF8(v.s, "\ufffd") == strings.ToValidUTF8(w, "\ufffd") ||
 			v.kind == text && strings.Contains(w, "\ufffd")
 	case json.Number:
 		n, ok := v.number()
-		f, _ := w.Float64() // Beyond range: infinite, as here.
+		f, _ := w.Float64() // beyond the range both are infinite
 		return ok && (n == f || math.Abs(n-f) <= math.Abs(f)*1e-15)
 	case []any:
 		if v.kind != list || len(v.list) != len(w) {

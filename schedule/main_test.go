@@ -7,7 +7,7 @@ import (
 	"cellgate/internal/norace"
 )
 
-// TestMain leaves out what starts no goroutine and takes long with the race detector.
+// TestMain leaves out tests that start no goroutine and take long with the race detector.
 func TestMain(m *testing.M) {
 	norace.LeaveOut(
 		"TestEditsEqualRebuilt",

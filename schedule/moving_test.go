@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// movingTable has instance 1 on host 1 and, when doubled, on host 2 too; others of
-// its group on hosts 3 and 4.
+// movingTable has instance 1 of group 1 on host 1, and on host 2 too when doubled. Hosts 3 and 4
+// are empty.
 func movingTable(doubled bool) *Table {
 	e := NewTable().Edit()
 	for i := 1; i <= 4; i++ {
@@ -33,9 +33,8 @@ func passing(t *testing.T, table *Table, g Group, moving ID) []ID {
 	return ids
 }
 
-// The rules by hand: alone in its affinity group an instance moves anywhere, with
-// others to where they are; under anti-affinity it may stay, and others keep off
-// both of its hosts.
+// An instance that is alone in its affinity group moves anywhere; with other members, only to their
+// hosts. Under anti-affinity it may stay, and other members avoid both of its hosts.
 func TestAMovingInstance(t *testing.T) {
 	all := []ID{fleetHost(1), fleetHost(2), fleetHost(3), fleetHost(4)}
 	for _, c := range []struct {
@@ -43,7 +42,7 @@ func TestAMovingInstance(t *testing.T) {
 		doubled bool
 		group   Group
 		moving  ID
-		other   int // a host with another member; 0 for none
+		other   int // a host with another member; 0: none
 		want    []ID
 	}{
 		{"affinity, alone", false, Group{Policy: Affinity}, fleetInstance(1), 0, all},
@@ -86,7 +85,7 @@ func TestAMovingInstanceUnderSoftPolicies(t *testing.T) {
 	}
 }
 
-// A host that goes takes only what was on it.
+// A removed host takes only its own place of a doubled instance.
 func TestADoubledInstanceLosesOneHost(t *testing.T) {
 	e := movingTable(true).Edit()
 	e.RemoveHost(fleetHost(1))

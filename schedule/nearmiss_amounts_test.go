@@ -54,7 +54,8 @@ func hardwareOf(rng *rand.Rand) FactTexts {
 	return FactTexts{Stats: "{}", NUMATopology: text(novaObject(map[string]any{"cells": cells}))}
 }
 
-// randomGuestFleet draws a table of small hosts and a request as Nova makes it of a flavor with NUMA nodes, dedicated CPUs or pages.
+// randomGuestFleet draws a table of small hosts, and a request that Nova would make of a flavor with NUMA nodes,
+// dedicated CPUs or pages.
 func randomGuestFleet(rng *rand.Rand) (*Table, *Query) {
 	e := NewTable().Edit()
 	amount := func(class string, most int64) Resource {
@@ -143,8 +144,9 @@ func randomGuestFleet(rng *rand.Rand) (*Table, *Query) {
 	return e.Table(), &Query{Request: r, Rules: rules, Limit: 1, NearMisses: 1}
 }
 
-// Brute force: of a refused request with NUMA cells, dedicated CPUs or pages, every change that is listed fits by itself; no
-// combination of all changes costs less than the first; and each condition that would do alone is listed with the least cost.
+// Brute force, for refused requests with NUMA cells, dedicated CPUs or pages: every listed change alone makes the
+// request fit. No combination of changes costs less than the first. Each condition that suffices alone is listed at its
+// least cost.
 func TestChanges_NUMAAndDedicatedCPUs_FitAndNoneIsSmaller(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	want := testlong.Or(250, 10000)
@@ -183,7 +185,7 @@ func TestChanges_NUMAAndDedicatedCPUs_FitAndNoneIsSmaller(t *testing.T) {
 	}
 }
 
-// kindOf names the conditions that a change changes.
+// kindOf names the conditions of a change.
 func kindOf(misses []Miss) string {
 	var names []string
 	for _, m := range misses {
@@ -207,7 +209,8 @@ func kindOf(misses []Miss) string {
 	return text
 }
 
-// checkChanges: the changes fit each by itself, are in order, and none changes all that a cheaper one does.
+// checkChanges demands that each change alone fits, that they are ordered by cost, and that none includes the
+// conditions of a cheaper one.
 func checkChanges(t testingT, seed uint64, changes []Change, fits func([]Miss) bool) {
 	for i, c := range changes {
 		if !fits(c.Misses) {
@@ -224,8 +227,8 @@ func checkChanges(t testingT, seed uint64, changes []Change, fits func([]Miss) b
 	}
 }
 
-// noSmallerChange tries all combinations of changes that cost less than cost, and of each single condition that is not listed,
-// or not with less, what would fit.
+// noSmallerChange fails if a combination of changes that costs less than cost fits. It also fails if a single condition
+// fits that is not listed at that cost or less.
 func noSmallerChange(t testingT, seed uint64, r *Request, changes []Change, cost float64, fits func([]Miss) bool) (tried int) {
 	kinds := changesOf(r)
 	if n := amountOf(r.Resources, "PCPU"); n > 0 {
@@ -266,8 +269,8 @@ func noSmallerChange(t testingT, seed uint64, r *Request, changes []Change, cost
 	return tried
 }
 
-// A flavor of 191 dedicated CPUs on hosts that have fewer: the change is the most that one host has, by its NUMA cells and by
-// its inventory alone. BenchmarkNearMissesNUMA measures the search.
+// A request for 192 dedicated CPUs, on hosts that have fewer: the change is the most CPUs of one host, by both its NUMA
+// cells and its inventory. BenchmarkNearMissesNUMA measures the search.
 func TestChanges_DedicatedCPUsOnLargerHosts_MostThatAHostHas(t *testing.T) {
 	table, q := dedicatedFleet(300)
 	p := propose(t, table, q)
@@ -277,7 +280,7 @@ func TestChanges_DedicatedCPUsOnLargerHosts_MostThatAHostHas(t *testing.T) {
 	}
 }
 
-// dedicatedFleet has hosts with two sockets of some CPUs, at most 64 a socket, and a request of 192 over two cells.
+// dedicatedFleet has hosts with two sockets of at most 64 free CPUs each, and a request for 192 CPUs over two cells.
 func dedicatedFleet(hosts int) (*Table, *Query) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	e := NewTable().Edit()

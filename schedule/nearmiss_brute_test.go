@@ -12,7 +12,8 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// changesOf lists every change of a request that Relaxed can make, the amounts one by one.
+// changesOf lists every change that Relaxed can make to a request. Each amount is a change of its
+// own.
 func changesOf(r *Request) [][]Miss {
 	var kinds [][]Miss
 	one := func(filter, detail string) { kinds = append(kinds, []Miss{{Filter: filter, Detail: detail}}) }
@@ -73,11 +74,11 @@ func changesOf(r *Request) [][]Miss {
 	return kinds
 }
 
-// Brute force over the whole fleet: of all combinations of all changes, none that costs less than the nearest host's lets
-// any host pass; and where no host is near by changes of the request, none does at all.
+// Brute force over the whole fleet: no combination of changes that costs less than the nearest host's lets a host pass.
+// If no host has a change of the request, no combination lets a host pass.
 func TestNearMisses_SmallFleets_NoSmallerChangeFits(t *testing.T) {
 	norace.Skip(t, norace.Pure)
-	const most = 50_000 // combinations tried of a request; one with more is left out
+	const most = 50_000 // a request with more combinations is left out
 	want := testlong.Or(30, 1000)
 	propChecks(t, 2*want)
 	var refused, tried, several, hopeless, skipped int
@@ -87,7 +88,8 @@ func TestNearMisses_SmallFleets_NoSmallerChangeFits(t *testing.T) {
 		table := f.table()
 		q := drawQuery(t, f)
 		q.Known, q.TentativePlacements, q.Request.Fallback = nil, nil, nil
-		// Filters whose conditions are of the kinds listed, and those that a request cannot change.
+		// Filters with conditions of the listed kinds, and filters whose conditions a request
+		// cannot change.
 		q.Rules.Filters = append(slices.Clone(DefaultFilters()), NUMAFilter, PCIFilter, DifferentHostFilter, SameHostFilter, CIDRFilter, JSONFilter)
 		q.NearMisses = 1 << 30
 		p := propose(t, table, q)
@@ -146,7 +148,7 @@ func TestNearMisses_SmallFleets_NoSmallerChangeFits(t *testing.T) {
 	}
 }
 
-// keep drops all hosts but the first n, and who is on them.
+// keep drops all hosts but the first n, with their consumers.
 func (f *fleet) keep(n int) {
 	if len(f.hosts) <= n {
 		return

@@ -11,8 +11,7 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// The naive way: every host is a fleet of its own, every condition is judged alone, and every smaller set of changes is
-// tried.
+// The naive way: each host is checked alone. Its change lets it pass, and no smaller change does.
 func TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	var refused, changed, several, amounts int
@@ -92,7 +91,7 @@ func TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass(t *testing.T) {
 	}
 }
 
-// No host that is not among the nearest, or comes later, needs less.
+// A host that is not among the nearest, or is later, needs no smaller change.
 func TestNearMisses_AmountsAndTraits_NearestFirst(t *testing.T) {
 	host := func(i int, ram int64, traits ...string) Host {
 		return Host{
@@ -103,7 +102,7 @@ func TestNearMisses_AmountsAndTraits_NearestFirst(t *testing.T) {
 	e := NewTable().Edit()
 	for i, h := range []Host{
 		host(0, 1000, "T0"),      // lacks T1, and 24 MB
-		host(1, 512, "T0", "T1"), // lacks half of the memory
+		host(1, 512, "T0", "T1"), // lacks 512 MB
 		host(2, 900, "T0", "T1"), // lacks 124 MB
 		host(3, 4096),            // lacks both traits
 		{UUID: fleetHost(4), Disabled: true, Traits: []string{"T0", "T1"}, Resources: host(4, 4096).Resources},
@@ -121,7 +120,7 @@ func TestNearMisses_AmountsAndTraits_NearestFirst(t *testing.T) {
 	for _, m := range got.Nearest {
 		order = append(order, m.ServiceHost)
 	}
-	if want := []string{"c", "a", "d", "e"}; !slices.Equal(order, want) { // b is like c, and lacks more
+	if want := []string{"c", "a", "d", "e"}; !slices.Equal(order, want) { // b has the same misses as c, and lacks more
 		t.Errorf("nearest are %v, want %v", order, want)
 	}
 	first := got.Nearest[0]
@@ -139,7 +138,7 @@ func TestNearMisses_AmountsAndTraits_NearestFirst(t *testing.T) {
 	}
 }
 
-// The scores of a candidate are its weight, to the last bit.
+// The scores of a candidate add up to its weight, to the last bit.
 func TestScores_RandomFleets_AddUpToTheWeight(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	weighed := 0
@@ -192,12 +191,13 @@ func BenchmarkNearMisses(b *testing.B) {
 	}
 }
 
-// Each bound of an inventory is told from what is free, by the host nearest to it.
+// Each bound of an inventory is named and counted apart from what is free, with the value of the
+// nearest host.
 func TestNearMisses_BoundsOfInventories_AreNamedAndCounted(t *testing.T) {
 	e := NewTable().Edit()
 	for i, r := range []Resource{
 		{Capacity: 1000, MaxUnit: 100},
-		{Capacity: 1000, MaxUnit: 200, Used: 900}, // at most so many an instance
+		{Capacity: 1000, MaxUnit: 200, Used: 900}, // MaxUnit counts, not what is free
 		{Capacity: 1000, MaxUnit: 1000, MinUnit: 300},
 		{Capacity: 1000, MaxUnit: 1000, MinUnit: 400},
 		{Capacity: 1000, MaxUnit: 1000, StepSize: 50},

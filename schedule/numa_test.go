@@ -9,8 +9,8 @@ import (
 	"cellgate/internal/norace"
 )
 
-// NUMATopologyFilter and PciPassthroughFilter pass the hosts that the oracle
-// passes, also after picks took of them.
+// NUMATopologyFilter and PciPassthroughFilter pass the same hosts as the oracle, also after picks
+// took hardware.
 func TestHardwareIsNaive(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	var asked, numa, pci, unreadable, after int
@@ -57,7 +57,7 @@ func TestHardwareIsNaive(t *testing.T) {
 	}
 }
 
-// The largest pages there are, 16 GiB of ARM and POWER, are read; larger ones are none.
+// The largest pages, 16 GiB on ARM and POWER, are read. Larger sizes are refused.
 func TestPagesOfEverySizeThereIsAreRead(t *testing.T) {
 	for size, readable := range map[string]bool{"4": true, "64": true, "1048576": true, "16777216": true, "16777217": false, "0": false} {
 		f := ParseFacts(FactTexts{NUMATopology: `{"nova_object.name": "NUMATopology", "nova_object.data": {"cells": [{"nova_object.data": {

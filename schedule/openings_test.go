@@ -19,7 +19,7 @@ type wholeRequest struct {
 	instances []ID
 }
 
-// plan selects for all instances of the request, or of one instead of it.
+// plan places all instances, for r in place of the request.
 func (w *wholeRequest) plan(t testingT, r *Request) *Result {
 	p := NewPlan(PlanConfig{Request: r, Rules: w.rules, Seed: w.seed, Instances: w.instances, Cells: len(w.cells)})
 	var cells []proposer
@@ -30,7 +30,7 @@ func (w *wholeRequest) plan(t testingT, r *Request) *Result {
 	return p.Result()
 }
 
-// leastChange is the change that a gateway names for the request, which does not fit.
+// leastChange is the change that a gateway would name for the request, which does not fit.
 func (w *wholeRequest) leastChange(t testingT, failed *Result) []Miss {
 	var openings []Opening
 	for c, table := range w.cells {
@@ -50,8 +50,8 @@ func (w *wholeRequest) leastChange(t testingT, failed *Result) []Miss {
 	return changes[0].Misses
 }
 
-// randomWhole draws small cells with members of a group in some of them, and a request of several instances; minUnits:
-// some hosts take no less than 2 of a class.
+// randomWhole draws small cells, some with members of a group, and a request of several instances. With minUnits, some
+// hosts have a min_unit of 2.
 func randomWhole(rng *rand.Rand, minUnits bool) *wholeRequest {
 	w := &wholeRequest{seed: rng.Uint64(), rules: &Rules{Weighers: []Weigher{{RAMWeigher, 1}}}}
 	edits := make([]*Edit, 1+rng.IntN(3))
@@ -95,7 +95,7 @@ func randomWhole(rng *rand.Rand, minUnits bool) *wholeRequest {
 		r.Group = &Group{UUID: fleetGroup(1), Policy: oneOf(rng, []Policy{Affinity, Affinity, AntiAffinity, SoftAffinity}), MaxPerHost: rng.IntN(3)}
 	}
 	for i := range rng.IntN(3) {
-		for _, e := range edits { // in the one that has the host
+		for _, e := range edits { // only the cell that has the host accepts it
 			e.PutConsumer(oneOf(rng, hosts), Consumer{Instance: fleetInstance(100 + i), Group: fleetGroup(1)})
 		}
 	}
@@ -109,9 +109,9 @@ func randomWhole(rng *rand.Rand, minUnits bool) *wholeRequest {
 	return w
 }
 
-// Brute force: the change that is named for a refused request of several instances makes all of them fit, whatever group
-// they are in and wherever its members are, and none of all combinations of all changes that costs less does. The latter not
-// where hosts have a min_unit: less of a class can then drop the host that hard affinity would have chosen.
+// Brute force, for a refused request of several instances: the named change makes all of them fit, whatever their group
+// and wherever its members are. No combination of changes that costs less does. That does not hold where hosts have a
+// min_unit: a smaller amount can then drop the host that hard affinity would have chosen.
 func TestLeastChange_SeveralInstancesOverCells_WholeRequestFitsAndNoSmallerChange(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	want := testlong.Or(400, 20000)
@@ -170,7 +170,8 @@ func TestLeastChange_SeveralInstancesOverCells_WholeRequestFitsAndNoSmallerChang
 	}
 }
 
-// A large fleet whose hosts have each another amount free: the change is that of the last instance, and found in bounded work.
+// A large fleet in which each host has another amount free: the change is the one that the last instance needs, and the
+// search is bounded.
 func TestLeastChange_ManyHostsAndInstances_AmountOfTheLastOne(t *testing.T) {
 	e := NewTable().Edit()
 	for i := range 2000 {
@@ -195,8 +196,8 @@ func TestLeastChange_ManyHostsAndInstances_AmountOfTheLastOne(t *testing.T) {
 	}
 }
 
-// Hard affinity, and most hosts have room for all of the instances at an amount at which the first one goes to a host that
-// has not: the change is the amount with which that host takes them all.
+// Under hard affinity, most hosts have room for all instances at some amount, but the first instance goes to another
+// host at that amount. The change is the amount at which that other host takes them all.
 func TestLeastChange_AffinityToTheHostThatIsChosen_AmountForAllOnIt(t *testing.T) {
 	e := NewTable().Edit()
 	for i := range 200 {

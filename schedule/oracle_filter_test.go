@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// filter gives the hosts that pass and who rejected the others, in filter
-// order, then by detail.
+// filter gives the hosts that pass, and the rejects of the others by filter, in filter order and
+// then by detail.
 func (s *naiveState) filter(r *Request, rules *Rules, affinity []string) (passed []*Host, rejects []Reject) {
 	for i := range s.hosts {
 		h := &s.hosts[i]
@@ -38,7 +38,7 @@ func (s *naiveState) filter(r *Request, rules *Rules, affinity []string) (passed
 	return passed, rejects
 }
 
-// check asks one filter about one host.
+// check runs one filter on one host.
 func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, affinity []string) (detail string, pass bool) {
 	rebuild := r.Nova != nil && r.Nova.Rebuild
 	if rebuild && slices.Contains([]string{
@@ -100,7 +100,7 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 				return a.Class, false
 			}
 		}
-		// What both ask has been judged above, and by TraitFilter if that runs.
+		// What both alternatives ask was judged above, and by TraitFilter if that runs.
 		if f := r.Fallback; f != nil &&
 			!naiveAll(h, naiveOwn(r.Resources, f.Resources), naiveOwn(r.Required, f.Required), naiveOwn(r.Forbidden, f.Forbidden)) &&
 			!naiveAll(h, naiveOwn(f.Resources, r.Resources), naiveOwn(f.Required, r.Required), naiveOwn(f.Forbidden, r.Forbidden)) {
@@ -129,7 +129,7 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 	return "", true
 }
 
-// naiveAll asks a whole question of a host's root provider.
+// naiveAll reports whether a host's root provider meets all of these demands.
 func naiveAll(h *Host, resources []Amount, required, forbidden []string) bool {
 	for _, a := range resources {
 		if !slices.ContainsFunc(h.Resources, func(x Resource) bool { return naiveFits(x, a) }) {
@@ -149,7 +149,7 @@ func naiveAll(h *Host, resources []Amount, required, forbidden []string) bool {
 	return true
 }
 
-// naiveOwn gives what of a is not in b.
+// naiveOwn gives the elements of a that are not in b.
 func naiveOwn[T comparable](a, b []T) (own []T) {
 	for _, x := range a {
 		if !slices.Contains(b, x) {
@@ -159,7 +159,7 @@ func naiveOwn[T comparable](a, b []T) (own []T) {
 	return own
 }
 
-// naiveEither names the classes that one question of the two asks.
+// naiveEither names the classes that only the request or only its fallback asks for, as "A,B|C".
 func naiveEither(r *Request) string {
 	sides := [2][]string{}
 	for _, a := range r.Resources {
@@ -181,7 +181,7 @@ func naiveEither(r *Request) string {
 	return strings.Join(text, "|")
 }
 
-// naiveAllocation is the fallback's, of the root, where only that fits.
+// naiveAllocation is the fallback's allocation from the root, if only the fallback fits; else nil.
 func naiveAllocation(h *Host, r *Request) *Allocation {
 	f := r.Fallback
 	if f == nil || naiveAll(h, r.Resources, r.Required, r.Forbidden) || !naiveAll(h, f.Resources, f.Required, f.Forbidden) {
@@ -226,7 +226,7 @@ func naiveFits(x Resource, a Amount) bool {
 		x.MinUnit <= a.N && a.N <= x.MaxUnit && a.N%max(1, x.StepSize) == 0
 }
 
-// naiveZones are a host's zones by name, or the default one.
+// naiveZones are a host's zones, sorted, or the default zone.
 func naiveZones(h *Host, rules *Rules) []string {
 	var zones []string
 	for _, a := range h.Aggregates {

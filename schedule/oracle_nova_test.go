@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// naiveFacts is what a test's host says of itself; the oracle looks at it, the fast
-// scheduler at the texts it makes.
+// naiveFacts are a test host's facts. The oracle reads them directly; the fast scheduler reads the
+// texts made from them.
 type naiveFacts struct {
-	hypervisor string // empty: NULL
+	hypervisor string // "": NULL
 	arch       string
 	cores      int
-	rack       string // empty: no such capability
+	rack       string // "": no such capability
 	ip         string
-	busy       float64 // the metric cpu.percent as a fraction; below 0: none
+	busy       float64 // the metric cpu.percent as a fraction; below 0: no metric
 	unfilled   bool
 	broken     bool // stats that cannot be read
 }
@@ -44,7 +44,7 @@ func (n *naiveFacts) facts() *Facts {
 	return f
 }
 
-// naiveKinds are the kinds of hosts that tests have; 0 has no facts at all.
+// naiveKinds are the kinds of test hosts; kind 0 has no facts.
 var naiveKinds = []naiveFacts{
 	{busy: -1},
 	{hypervisor: "QEMU", arch: "x86_64", cores: 8, rack: "r1", ip: "10.0.0.7", busy: 0.25},
@@ -55,7 +55,7 @@ var naiveKinds = []naiveFacts{
 	{hypervisor: "QEMU", busy: -1, broken: true},
 }
 
-// naiveKind finds a host's kind again by the pointer it was given.
+// naiveKind gives a host's kind by its Facts pointer.
 var naiveKind = map[*Facts]*naiveFacts{}
 
 var kindFacts = func() []*Facts {
@@ -74,17 +74,17 @@ func factsOfHost(h *Host) *naiveFacts {
 	return naiveKind[h.Facts]
 }
 
-// answers of an extra spec: what a host says about it.
+// says is what a host answers about an extra spec.
 type says int
 
 const (
 	matches says = iota
 	differs
-	missing // the host has no such thing
+	missing // the host lacks the attribute
 	breaks  // Nova raises
 )
 
-// sayIf is matches when ok.
+// sayIf gives matches if ok, else differs.
 func sayIf(ok bool) says {
 	if ok {
 		return matches
@@ -95,11 +95,11 @@ func sayIf(ok bool) says {
 // naiveSpec is an extra spec with its meaning, written out by hand.
 type naiveSpec struct {
 	pair Pair
-	// host answers for ComputeCapabilitiesFilter; nil: it does not read the key.
-	// A host is as it was before any pick.
+	// host answers for ComputeCapabilitiesFilter, with the host as before any pick; nil: that
+	// filter does not read the key.
 	host func(h *Host, f *naiveFacts) says
-	// aggregate answers for AggregateInstanceExtraSpecsFilter about one value;
-	// nil: it does not read the key.
+	// aggregate answers for AggregateInstanceExtraSpecsFilter about one value; nil: that filter
+	// does not read the key.
 	key       string
 	aggregate func(v string) says
 }
@@ -125,7 +125,7 @@ var naiveSpecs = []naiveSpec{
 		key: "vcpus_used", aggregate: naiveNumber(func(n float64) bool { return n <= 10 }),
 	},
 	{
-		// No host has an attribute ssd, nor has it among its stats.
+		// No host has ssd as an attribute or among its stats.
 		pair: Pair{"ssd", "true"}, host: func(*Host, *naiveFacts) says { return matches },
 		key: "ssd", aggregate: func(v string) says { return sayIf(v == "true") },
 	},
@@ -141,7 +141,7 @@ var naiveSpecs = []naiveSpec{
 	{pair: Pair{"quota:cpu_shares", "10"}},
 }
 
-// naiveRaising is asked alone, so that nothing else decides before it.
+// naiveRaising is used alone, so that no other spec rejects a host before it raises.
 var naiveRaising = naiveSpec{
 	pair: Pair{"capabilities:hypervisor_type", ">= 5"}, host: func(_ *Host, f *naiveFacts) says {
 		switch {
@@ -183,17 +183,18 @@ func naiveSpecOf(p Pair) *naiveSpec {
 	panic("no meaning of " + p.Key)
 }
 
-// naiveQuestions are questions of JsonFilter with their meaning.
+// naiveQuestions are queries of JsonFilter, with functions that answer them and tell whether Nova
+// raises.
 var naiveQuestions = map[string]func(h *Host, f *naiveFacts) (bool, bool){
 	`[">=", "$free_ram_mb", 1500]`: func(h *Host, _ *naiveFacts) (bool, bool) { return h.View.FreeRAMMB >= 1500, false },
 	`["or", ["=", "$hypervisor_type", "QEMU"], ["<", "$num_instances", 2]]`: func(h *Host, f *naiveFacts) (bool, bool) {
 		return !f.unfilled && f.hypervisor == "QEMU" || h.View.NumInstances < 2, false
 	},
-	// Of the list that "not" makes, any is enough.
+	// "not" makes a list, of which any true element suffices.
 	`["not", ["=", "$hypervisor_type", "QEMU"], ["=", 1, 1]]`: func(_ *Host, f *naiveFacts) (bool, bool) {
 		return f.unfilled || f.hypervisor != "QEMU", false
 	},
-	// An attribute that is not there is left out, and one argument is too few.
+	// JsonFilter drops an unknown attribute, and "=" of one argument is false.
 	`["=", "$no_such", "$no_such"]`: func(*Host, *naiveFacts) (bool, bool) { return false, false },
 	`["=", "$stats.rack", "r1"]`:    func(_ *Host, f *naiveFacts) (bool, bool) { return f.rack == "r1", false },
 	`["in", "$hypervisor_type", "XEN", "QEMU"]`: func(_ *Host, f *naiveFacts) (bool, bool) {
@@ -203,7 +204,7 @@ var naiveQuestions = map[string]func(h *Host, f *naiveFacts) (bool, bool){
 	`[]`:          func(*Host, *naiveFacts) (bool, bool) { return true, false },
 }
 
-// naiveSplit gives the parts of a metadata key's values over a host's aggregates.
+// naiveSplit gives the comma-separated parts of a metadata key's values over a host's aggregates.
 func naiveSplit(h *Host, key string) (parts []string, has bool) {
 	for _, a := range h.Aggregates {
 		v, ok := a.Metadata[key]
@@ -218,7 +219,8 @@ func naiveSplit(h *Host, key string) (parts []string, has bool) {
 	return parts, has
 }
 
-// naiveLeast is the least of a key's values that are to be numbers.
+// naiveLeast is the smallest of a key's values over a host's aggregates; otherwise: without a
+// value, or if one is no number.
 func naiveLeast(h *Host, key string, otherwise float64, whole bool) float64 {
 	least, has := math.Inf(1), false
 	for _, a := range h.Aggregates {
@@ -238,7 +240,7 @@ func naiveLeast(h *Host, key string, otherwise float64, whole bool) float64 {
 	return least
 }
 
-// novaFilter asks one of Nova's own filters about one host.
+// novaFilter runs one of Nova's own filters on one host.
 func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules) (detail string, pass bool) {
 	n, o := r.Nova, rules.Options
 	if n == nil {
@@ -260,7 +262,8 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 		return nil
 	}
 	disk := 1024*(n.Flavor.RootGB+n.Flavor.EphemeralGB) + n.Flavor.SwapMB
-	// A host that has not reported has no ratio, unless an aggregate has: Nova raises.
+	// Nova raises for a host that has not reported, and so has no ratio, unless an aggregate has
+	// one.
 	answer := func(ratio float64, pass func(float64) bool) (string, bool) {
 		if ratio != ratio {
 			return Unreadable, false
@@ -345,7 +348,7 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 			return "", true
 		}
 		there := false
-		for i := range s.hosts { // Of all nodes of the service host.
+		for i := range s.hosts { // over all nodes of the service host
 			x := &s.hosts[i]
 			if x.ServiceHost != h.ServiceHost || x.Cell != h.Cell {
 				continue
@@ -363,7 +366,7 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 		if f.unfilled || f.ip == "" {
 			return Unreadable, false
 		}
-		return "", strings.HasPrefix(f.ip, strings.TrimSuffix(near[0], "9")) // Drawn with the default /24.
+		return "", strings.HasPrefix(f.ip, strings.TrimSuffix(near[0], "9")) // tests draw only the default /24
 	case IoOpsFilter:
 		return "", v.NumIOOps < o.MaxIOOpsPerHost
 	case AggregateIoOpsFilter:
@@ -456,7 +459,7 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 	panic("no filter " + filter)
 }
 
-// instancesOn gives the instances on a host with what is known of them.
+// instancesOn gives the instances on a host, with their flavors and images if known.
 func (s *naiveState) instancesOn(h *Host, r *Request) []Consumer {
 	all := slices.Clone(s.on[h.UUID])
 	for _, id := range s.picked[h.UUID] {
@@ -469,12 +472,14 @@ func (s *naiveState) instancesOn(h *Host, r *Request) []Consumer {
 	return all
 }
 
-// multiplier is a weigher's for a host, as configured or as its aggregates say.
+// naiveMultiplier is a weigher's multiplier for a host: as its aggregates set it, else as
+// configured.
 func naiveMultiplier(w Weigher, h *Host) float64 {
 	return naiveLeast(h, MultiplierOption(w.Name), w.Multiplier, false)
 }
 
-// novaRaw is what a weigher of Nova's that reads more than amounts says of a host.
+// novaRaw is a host's raw weight by an expression, or by a weigher of Nova's that reads more than
+// amounts.
 func (s *naiveState) novaRaw(weigher string, h *Host, r *Request, rules *Rules) float64 {
 	o := rules.Options
 	if o == nil {
@@ -531,7 +536,7 @@ func (s *naiveState) novaRaw(weigher string, h *Host, r *Request, rules *Rules) 
 	panic("no weigher " + weigher)
 }
 
-// randomNova draws what Nova's filters read.
+// randomNova draws the parts of a request that Nova's filters read.
 func randomNova(rng *rand.Rand, host func() string, node func() string) *NovaRequest {
 	if rng.IntN(3) == 0 {
 		return nil
@@ -602,7 +607,7 @@ func randomImage(rng *rand.Rand) *Image {
 	return image
 }
 
-// randomOptions draws Nova's options; nil are its defaults.
+// randomOptions draws Nova's options; nil: the defaults.
 func randomOptions(rng *rand.Rand, host func() string) *Options {
 	if rng.IntN(3) == 0 {
 		return nil
@@ -628,7 +633,7 @@ func randomOptions(rng *rand.Rand, host func() string) *Options {
 	return o
 }
 
-// novaMetadata draws metadata that Nova's filters and weighers read.
+// novaMetadata draws aggregate metadata that Nova's filters and weighers read.
 func novaMetadata(rng *rand.Rand, to map[string]string) {
 	for _, m := range metadataDrawn {
 		if rng.IntN(9) == 0 {

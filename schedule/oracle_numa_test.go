@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// The oracle of NUMA and PCI: what Nova does with the host's report, one function
-// each of nova/virt/hardware.py and nova/pci/stats.py, with sets of CPUs, every
-// permutation and no shortcut.
+// The oracle of NUMA and PCI has one function for each of nova/virt/hardware.py and
+// nova/pci/stats.py that judges a host's report. It uses sets of CPUs, tries every permutation, and
+// takes no shortcut.
 
-// naiveHardware is a host's topology and pools, read again from its texts.
+// naiveHardware is a host's topology and pools, parsed from its texts.
 type naiveHardware struct {
 	cells []*naiveCell
 	pools []*naivePool
-	// split: two pools are of one provider.
+	// split: two pools belong to one provider.
 	split bool
 }
 
@@ -98,7 +98,7 @@ func readNaiveHardware(f *Facts) *naiveHardware {
 	return h
 }
 
-// naiveGuest is a cell of the guest as Nova changes it while it looks for a place.
+// naiveGuest is a cell of the guest, which Nova changes while it searches for a place.
 type naiveGuest struct {
 	InstanceCell
 	pinned   []int // host CPUs
@@ -154,7 +154,7 @@ func (c *naiveCell) pageSizeFor(g *naiveGuest) int64 {
 	return 0
 }
 
-// fit is _numa_fit_instance_cell.
+// fit implements _numa_fit_instance_cell.
 func (c *naiveCell) fit(g *naiveGuest, cpuRatio, ramRatio float64, limited bool, reserve int) (bool, error) {
 	if g.PageSize != 0 {
 		size := c.pageSizeFor(g)
@@ -195,7 +195,7 @@ func (c *naiveCell) fit(g *naiveGuest, cpuRatio, ramRatio float64, limited bool,
 	return true, nil
 }
 
-// pack is _pack_instance_onto_cores.
+// pack implements _pack_instance_onto_cores.
 func (c *naiveCell) pack(g *naiveGuest, reserve int) (bool, error) {
 	if len(c.Siblings) == 0 {
 		return false, errNoSiblings
@@ -273,7 +273,7 @@ func (c *naiveCell) pack(g *naiveGuest, reserve int) (bool, error) {
 	return true, nil
 }
 
-// fit is numa_fit_instance_to_host; nil when the guest does not fit.
+// fit implements numa_fit_instance_to_host; nil: the guest does not fit.
 func (h *naiveHardware) fit(n *NovaRequest, cpuRatio, ramRatio float64, limited bool) ([]*naiveGuest, error) {
 	var guest []*naiveGuest
 	for _, c := range n.NUMA.Cells {
@@ -401,7 +401,7 @@ func (p *naivePool) get(key string) (value string, has bool) {
 	return value, has
 }
 
-// apply is apply_requests.
+// apply implements apply_requests.
 func (h *naiveHardware) apply(pools *[]*naivePool, requests []PCIRequest, ids []int64) bool {
 	for _, r := range requests {
 		left := h.filterPools(*pools, r, ids)
@@ -431,8 +431,8 @@ func (h *naiveHardware) apply(pools *[]*naivePool, requests []PCIRequest, ids []
 	return true
 }
 
-// takeAllocated takes each device from the one pool of the provider that its group got; nothing when some provider has
-// none, or too few devices.
+// takeAllocated takes each device from the one pool of its group's provider. It takes nothing and returns false if a
+// provider lacks one pool, or has too few devices.
 func takeAllocated(pools []*naivePool, r PCIRequest) bool {
 	after := map[*naivePool]int64{}
 	for _, id := range r.Providers {
@@ -535,7 +535,7 @@ func (h *naiveHardware) sameSockets(ids []int64) (nodes []int64) {
 	return nodes
 }
 
-// assign is what _locked_consume_from_request does to both; false when it raises.
+// assign changes cells and pools as _locked_consume_from_request does; false: that raises.
 func (h *naiveHardware) assign(n *NovaRequest, cpuRatio, ramRatio float64, limited bool) bool {
 	var ids []int64
 	if n.NUMA != nil && len(h.cells) == 0 {
@@ -606,7 +606,7 @@ func (c *naiveCell) use(g *naiveGuest) bool {
 	return true
 }
 
-// hardware gives a host's, with what was taken of it.
+// hardware gives a host's hardware after the picks so far.
 func (s *naiveState) hardware(h *Host) *naiveHardware {
 	if _, ok := s.hw[h.UUID]; !ok {
 		s.hw[h.UUID] = readNaiveHardware(h.Facts)
@@ -665,7 +665,7 @@ func (s *naiveState) pciFilter(h *Host, n *NovaRequest) bool {
 	return hw != nil && hw.apply(hw.copyPools(), n.PCI, nil)
 }
 
-// nova writes a versioned object.
+// novaObject makes a versioned object.
 func novaObject(data any) map[string]any {
 	return map[string]any{"nova_object.name": "X", "nova_object.data": data}
 }
@@ -798,7 +798,7 @@ func randomGuest(rng *rand.Rand, n *NovaRequest) {
 	n.NeedThreads = rng.IntN(6) == 0
 }
 
-// hardwareFacts are reports of hosts that say much about NUMA and PCI.
+// hardwareFacts are reports of hosts with varied NUMA cells and devices.
 var hardwareFacts = func() []*Facts {
 	rng := rand.New(rand.NewPCG(7, 7))
 	list := make([]*Facts, 200)

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// The oracle: a slow scheduler written to be obviously right, one plain loop a
-// rule, after Nova's nova/scheduler/{manager,host_manager}.py, filters/ and
-// weights/. Tests hold the fast one against it.
+// The oracle is a slow scheduler that is meant to be obviously right: one plain loop a rule, after
+// Nova's nova/scheduler/{manager,host_manager}.py, filters/ and weights/. Tests compare the fast
+// scheduler with it.
 
-// naiveConsumer is an instance on a host, and on others at the same time.
+// naiveConsumer is an instance on a host; Also has its places on other hosts.
 type naiveConsumer struct {
 	Host     ID
 	Consumer Consumer
 	Also     []Place
 }
 
-// places are all of them.
+// places are all places of the instance.
 func (c naiveConsumer) places() []Place {
 	return append([]Place{{Host: c.Host, Group: c.Consumer.Group}}, c.Also...)
 }
@@ -29,7 +29,7 @@ func (c naiveConsumer) put(e *Edit) {
 	}
 }
 
-// naiveConsumers is who is where, by instance.
+// naiveConsumers gives consumers by instance.
 type naiveConsumers map[ID]naiveConsumer
 
 // naivePropose answers a query over hosts.
@@ -77,8 +77,8 @@ func naivePropose(hosts []Host, consumers naiveConsumers, q *Query) *Proposal {
 	return p
 }
 
-// naiveMultipliers are the bounds of those that hosts which passed have; nil when
-// they are the rules'.
+// naiveMultipliers are the bounds of the multipliers of hosts that passed; nil: all hosts have
+// those of the rules.
 func naiveMultipliers(rules *Rules, passed []*Host) []Bounds {
 	own := false
 	list := make([]Bounds, len(rules.Weighers))
@@ -96,13 +96,13 @@ func naiveMultipliers(rules *Rules, passed []*Host) []Bounds {
 	return list
 }
 
-// naiveSelect is the one scheduler over all hosts: picks one after the other,
-// then alternates.
+// naiveSelect is one scheduler over all hosts. It picks a host for each instance in turn, and then
+// alternates.
 func naiveSelect(hosts []Host, consumers naiveConsumers, r *Request, rules *Rules, seed uint64, instances []ID, alternates int) (picks []naivePick, failed int) {
 	return naiveSelectLosing(hosts, consumers, r, rules, seed, instances, alternates, -1, "")
 }
 
-// naiveSelectLosing loses the hosts of a cell after so many picks.
+// naiveSelectLosing is naiveSelect, but after so many picks it loses the hosts of a cell.
 func naiveSelectLosing(hosts []Host, consumers naiveConsumers, r *Request, rules *Rules, seed uint64, instances []ID, alternates, after int, cell string) (picks []naivePick, failed int) {
 	s := newNaiveState(hosts, consumers)
 	s.limited = slices.Contains(naiveRules(rules).Filters, NUMAFilter)
@@ -120,7 +120,7 @@ func naiveSelectLosing(hosts []Host, consumers naiveConsumers, r *Request, rules
 		if len(last) == 0 {
 			return picks, i
 		}
-		// Nova picks at random among the best so many, and puts the pick first
+		// Nova picks at random among the best SubsetSize hosts, and moves the pick to the front
 		// (manager.py, _get_sorted_hosts).
 		n := 1
 		if rules.Options != nil {
@@ -157,18 +157,18 @@ type naivePick struct {
 	Cell       string
 	Candidate  Candidate
 	Alternates []Candidate
-	// Ranked are all hosts that passed when it was picked, best first.
+	// Ranked are all hosts that passed before this pick, best first.
 	Ranked []Candidate
 }
 
-// naiveState is hosts as they are after some picks.
+// naiveState is the state of hosts after some picks.
 type naiveState struct {
 	hosts  []Host
 	on     map[ID][]Consumer // by host
 	picked map[ID][]ID       // instances picked for a host
-	first  map[ID]View       // before any pick, by host
+	first  map[ID]View       // views before any pick, by host
 	hw     map[ID]*naiveHardware
-	// limited: NUMATopologyFilter runs, by whose limits picks take NUMA cells.
+	// limited: NUMATopologyFilter runs, so picks take NUMA cells within its limits.
 	limited bool
 }
 
@@ -198,7 +198,7 @@ func (s *naiveState) host(id ID) *Host {
 	return nil
 }
 
-// placeInstance uses a host (host_manager.py, _locked_consume_from_request).
+// placeInstance consumes from a host (host_manager.py, _locked_consume_from_request).
 func (s *naiveState) placeInstance(t TentativePlacement, r *Request) {
 	h := s.host(t.Host)
 	if h == nil {
@@ -235,8 +235,8 @@ func (s *naiveState) placeInstance(t TentativePlacement, r *Request) {
 	s.picked[t.Host] = append(s.picked[t.Host], t.Instance)
 }
 
-// members counts the group's instances on a host, each once. Under affinity the one
-// that is being moved is none.
+// members counts the group's instances on a host. Under affinity, the instance that moves does not
+// count.
 func (s *naiveState) members(h *Host, r *Request) int {
 	g, set := r.Group, map[ID]bool{}
 	for _, c := range s.on[h.UUID] {
@@ -255,16 +255,16 @@ func (s *naiveState) members(h *Host, r *Request) int {
 	return len(set)
 }
 
-// hasMoving reports whether the instance that is being moved is on a host.
+// hasMoving reports whether the instance that moves is on a host.
 func (s *naiveState) hasMoving(h *Host, r *Request) bool {
 	isIt := func(id ID) bool { return r.Moving != ID{} && id == r.Moving }
 	return slices.ContainsFunc(s.on[h.UUID], func(c Consumer) bool { return isIt(c.Instance) }) ||
 		slices.ContainsFunc(s.picked[h.UUID], isIt)
 }
 
-// groupHosts are the service hosts affinity allows: known from the request,
-// with members, or picked before (manager.py appends those to the group's
-// hosts whoever its members are).
+// groupHosts are the service hosts that affinity allows: hosts that the request names, hosts with
+// members, and hosts picked before. manager.py appends picked hosts to the group's hosts, whatever
+// the members.
 func (s *naiveState) groupHosts(r *Request) []string {
 	if r.Group == nil {
 		return nil
@@ -294,7 +294,7 @@ func naiveRules(r *Rules) *Rules {
 	return &full
 }
 
-// raw is what a weigher says of a host, after clamping.
+// raw is a host's raw weight by a weigher, after clamping.
 func (s *naiveState) raw(weigher string, h *Host, r *Request, rules *Rules) float64 {
 	v := &h.View
 	switch weigher {

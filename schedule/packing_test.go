@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What fits is what Fill places, and all that is free in one host holds at least as much.
+// Packing reports that as many instances fit as Fill places, and that the free amounts in one host
+// would hold at least as many.
 func TestPacking_RandomFleets_FitsWhatFillPlaces(t *testing.T) {
 	fragmented, partly := 0, 0
 	for seed := range 200 {

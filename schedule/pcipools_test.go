@@ -13,16 +13,17 @@ import (
 	"testing"
 )
 
-// poolCase is pools of devices, requests, and providers that Placement gave their groups.
+// poolCase has pools of devices, requests, and the providers that Placement gave to the requests'
+// groups.
 type poolCase struct {
 	Pools []map[string]any `json:"pools"`
-	// Sockets of the host's NUMA cells, by id; null for one that does not say.
+	// Sockets are those of the host's NUMA cells, by cell id; null: the cell reports none.
 	Sockets []*int64 `json:"sockets"`
-	// Cells are those of the host that the guest is on.
+	// Cells are the host's cells that the guest is on.
 	Cells    []int64             `json:"cells"`
 	Requests []poolCaseRequest   `json:"requests"`
 	Mapping  map[string][]string `json:"mapping"`
-	// Supports is Nova's answer, Taken how many devices it then takes.
+	// Supports is Nova's answer, Taken the number of devices that Nova then takes.
 	Supports bool  `json:"supports"`
 	Taken    int64 `json:"taken"`
 }
@@ -32,7 +33,7 @@ type poolCaseRequest struct {
 	ID     string            `json:"id"`
 	Policy string            `json:"policy"`
 	Spec   map[string]string `json:"spec"`
-	// Groups is whether Placement is asked.
+	// Groups tells whether the request has a group for each device.
 	Groups bool `json:"groups"`
 }
 
@@ -40,7 +41,7 @@ const bundledPools = "testdata/nova-pci-pools.jsonl.gz"
 
 var updatePools = flag.String("update-pools", "", "a nova/pci/stats.py to ask anew for "+bundledPools)
 
-// randomPoolCase is of a randomDeviceCase, with any providers of the host for the groups.
+// randomPoolCase converts a randomDeviceCase, and gives its groups any providers of the host.
 func randomPoolCase(rng *rand.Rand) (c poolCase) {
 	of := randomDeviceCase(rng)
 	var pools struct {
@@ -84,7 +85,7 @@ func randomPoolCase(rng *rand.Rand) (c poolCase) {
 	return c
 }
 
-// judge gives the answer here.
+// judge gives this package's answer.
 func (c *poolCase) judge(t *testing.T) (supports, split bool) {
 	t.Helper()
 	text, err := json.Marshal(c.Pools)
@@ -131,8 +132,9 @@ func (c *poolCase) judge(t *testing.T) (supports, split bool) {
 	return ok, hw.split
 }
 
-// TestPCIPools_ProvidersOfGroups_AreJudgedAsNovaDoes compares with what stats.py of Nova's master of August 2026 answered.
-// Two answers differ: of a host that would give fewer devices than asked for, which Nova passes; and of one with a provider
+// TestPCIPools_ProvidersOfGroups_AreJudgedAsNovaDoes compares with answers of stats.py of Nova's master of August 2026.
+// Two kinds of answers differ. Nova passes a host that would give fewer devices than asked for. And if a provider is in
+// two pools, Nova forgets one that an earlier request emptied.
 // in two pools, of which Nova forgets one that an earlier request emptied.
 func TestPCIPools_ProvidersOfGroups_AreJudgedAsNovaDoes(t *testing.T) {
 	if *updatePools != "" {
@@ -179,7 +181,7 @@ func TestPCIPools_ProvidersOfGroups_AreJudgedAsNovaDoes(t *testing.T) {
 	}
 }
 
-// bundlePools asks Nova.
+// bundlePools asks Nova for answers to new cases, and writes them as bundledPools.
 func bundlePools(t *testing.T) {
 	t.Helper()
 	var in, out bytes.Buffer

@@ -12,7 +12,7 @@ import (
 type busyFleet struct {
 	tables []*Table
 	placed int
-	// building are the picks whose hosts are not done yet, oldest first.
+	// building are the picks whose instances are still being built, oldest first.
 	building []Pick
 }
 
@@ -44,7 +44,7 @@ func (f *busyFleet) cells() []proposer {
 	return cells
 }
 
-// place plans and takes; the instances are new ones.
+// place plans n new instances and takes their picks.
 func (f *busyFleet) place(t testingT, r *Request, rules *Rules, n, alternates int, expected *GlobalStats) (*Result, int, int) {
 	cfg := PlanConfig{
 		Request: r, Rules: rules, Seed: uint64(f.placed), Cells: len(f.tables), Alternates: alternates, Expected: expected,
@@ -67,7 +67,7 @@ func (f *busyFleet) place(t testingT, r *Request, rules *Rules, n, alternates in
 	return p.Result(), rounds, asks
 }
 
-// finish ends a build: one IO operation less on its host.
+// finish ends a build: its host has one IO operation less.
 func (f *busyFleet) finish(pick Pick) {
 	t := f.tables[pick.Cell]
 	h, _ := t.Host(pick.Candidate.Host)
@@ -96,9 +96,9 @@ func busyRequests() []*Request {
 	return list
 }
 
-// How many rounds a plan takes on a fleet that fills up, with what was known of
-// the shape the last time it was asked for as the expected, as a gateway keeps it.
-// The floors leave some points to what was measured: 90 % and 97 %.
+// How many rounds plans take on a fleet that fills up. Like a gateway, the test expects the stats
+// that the last plan of the same shape found. The floors are below the measured shares of 90 % and
+// 97 %.
 func TestPlanRoundsOnABusyFleet(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	for _, of := range []struct {
@@ -135,7 +135,7 @@ func TestPlanRoundsOnABusyFleet(t *testing.T) {
 	}
 }
 
-// BenchmarkPlan is the plan alone: cells answer from a record.
+// BenchmarkPlan measures the plan alone: the cells' answers are recorded.
 func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		b.Run(fmt.Sprintf("10 cells x 1000 hosts/%d instances", n), func(b *testing.B) {

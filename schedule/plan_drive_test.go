@@ -11,7 +11,7 @@ import (
 // proposer answers queries as a cell does.
 type proposer func(q *Query) (*Proposal, error)
 
-// naiveCells are the scenario's cells, each answered by the oracle.
+// naiveCells gives for each of the scenario's cells an oracle that answers.
 func (s *scenario) naiveCells() []proposer {
 	cells := make([]proposer, len(s.cells))
 	for c := range s.cells {
@@ -21,7 +21,7 @@ func (s *scenario) naiveCells() []proposer {
 	return cells
 }
 
-// tableCells are the scenario's cells, each a Table.
+// tableCells gives for each of the scenario's cells a Table that answers.
 func (s *scenario) tableCells() []proposer {
 	cells := make([]proposer, len(s.cells))
 	for c := range s.cells {
@@ -44,14 +44,14 @@ func (s *scenario) plan(expected *GlobalStats, maxRounds int) *Plan {
 	})
 }
 
-// testingT is what driving a plan needs of *testing.T, *testing.B and *rapid.T.
+// testingT has the methods of *testing.T, *testing.B and *rapid.T that drive needs.
 type testingT interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// drive performs the plan's asks, each round's in an order drawn from rng, and
-// returns how many rounds and asks there were.
+// drive asks the cells until the plan is done. It asks those of a round in an order drawn from rng,
+// and returns the numbers of rounds and asks.
 func drive(t testingT, p *Plan, cells []proposer, rng *rand.Rand) (rounds, asks int) {
 	t.Helper()
 	for ; p.phase != done; rounds++ {
@@ -74,7 +74,7 @@ func drive(t testingT, p *Plan, cells []proposer, rng *rand.Rand) (rounds, asks 
 	return rounds, asks
 }
 
-// mergeShare counts merges by the expected they had.
+// mergeShare sums up plans that expected the same kind of stats.
 type mergeShare struct{ plans, oneRound, worst, picks, rounds, asks int }
 
 func (m *mergeShare) add(r *Result, rounds, asks int) {

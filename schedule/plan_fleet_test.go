@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scenario is a fleet, its split into cells, and a request to it.
+// scenario is a fleet, its split into cells, and a request.
 type scenario struct {
 	cells      []string
 	hosts      []Host
@@ -28,7 +28,7 @@ func (s *scenario) String() string {
 		len(s.hosts), len(s.cells), len(s.instances), s.alternates, *s.request, s.request.Group, *s.rules)
 }
 
-// testID makes an ID of a kind and a number.
+// testID makes an ID from a kind and a number.
 func testID(kind byte, n int) ID {
 	var id ID
 	id[0] = kind
@@ -61,15 +61,15 @@ var (
 	}
 )
 
-// drawScenario draws the shape of a scenario with rapid, so that it shrinks, and
-// the hosts' contents from a drawn seed, so that it is quick.
+// drawScenario draws a scenario. rapid draws its shape, so that failures shrink. A seed gives the
+// hosts' contents, for speed.
 func drawScenario(t *rapid.T) *scenario {
 	s := &scenario{consumers: naiveConsumers{}, seed: rapid.Uint64().Draw(t, "tie seed")}
 	for i := range evenly(1, 8).Draw(t, "cells") {
 		s.cells = append(s.cells, testID('c', i).String())
 	}
 	n := rapid.OneOf(evenly(0, 12), evenly(0, 120), evenly(0, 120)).Draw(t, "hosts")
-	// kinds of hosts: 1 gives a fleet of twins, where ties decide.
+	// kinds is the number of different hosts: 1 gives a fleet of twins, where ties decide.
 	kinds := rapid.SampledFrom([]int{1, 2, 5, 1000}).Draw(t, "kinds")
 	scattered := rapid.Bool().Draw(t, "scattered")
 	tight := sometimes(t, 4, "tight")
@@ -108,8 +108,8 @@ func drawScenario(t *rapid.T) *scenario {
 	return s
 }
 
-// makeHost makes a host of one of so many kinds; tight ones fill up after one or
-// two instances.
+// makeHost makes a host of a random kind, one of kinds. Tight hosts fill up after one or two
+// instances.
 func makeHost(rng *rand.Rand, seed uint64, kinds int, tight bool) Host {
 	kind := rng.IntN(kinds)
 	k := rand.New(rand.NewPCG(seed^0xabcdef, uint64(kind)))
@@ -161,8 +161,8 @@ func makeHost(rng *rand.Rand, seed uint64, kinds int, tight bool) Host {
 	return h
 }
 
-// evenly draws a number from low to high, each about as likely; rapid's own
-// ranges favour small ones.
+// evenly draws a number from low to high, all about equally likely. rapid's own ranges favour small
+// numbers.
 func evenly(low, high int) *rapid.Generator[int] {
 	coins := rapid.SliceOfN(rapid.Bool(), bits.Len(uint(high-low))+3, bits.Len(uint(high-low))+3)
 	return rapid.Custom(func(t *rapid.T) int {
@@ -177,7 +177,7 @@ func evenly(low, high int) *rapid.Generator[int] {
 	})
 }
 
-// sometimes is true once in n.
+// sometimes is true once in n draws.
 func sometimes(t *rapid.T, n int, what string) bool {
 	return evenly(1, n).Draw(t, what) == n
 }
@@ -238,7 +238,7 @@ func (r *Request) drawPicky(t *rapid.T) {
 	}
 }
 
-// drawHostRules names hosts.
+// drawHostRules draws rules that name hosts.
 func (s *scenario) drawHostRules(t *rapid.T) {
 	r := s.request
 	some := func(what string) []Host {
@@ -291,7 +291,7 @@ func (s *scenario) drawRules(t *rapid.T) {
 		for _, w := range rapid.Permutation(all).Draw(t, "order") {
 			w.Multiplier = rapid.SampledFrom([]float64{-1, 1, 0, 0.3, -2.5, 1e6, w.Multiplier}).Draw(t, "multiplier")
 			switch w.Name {
-			case PCIWeigher, SoftAffinityWeigher, SoftAntiAffinityWeigher: // at least 0 in Nova
+			case PCIWeigher, SoftAffinityWeigher, SoftAntiAffinityWeigher: // Nova allows no multiplier below 0
 				w.Multiplier = max(0, w.Multiplier)
 			}
 			s.rules.Weighers = append(s.rules.Weighers, w)
@@ -375,7 +375,7 @@ func (s *scenario) drawGroup(t *rapid.T) {
 	}
 }
 
-// drawMove puts the instance itself on a host, or on two, in the group or not.
+// drawMove makes the request a move: its instance is on one host or two, in the group or not.
 func (s *scenario) drawMove(t *rapid.T) {
 	s.request.Moving = s.instances[0]
 	place := func(what string) Place {

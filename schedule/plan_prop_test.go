@@ -13,7 +13,7 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// checkPicks compares a plan's picks with the one scheduler's.
+// checkPicks compares a plan's picks with those of one scheduler over all hosts.
 func checkPicks(t *rapid.T, s *scenario, r *Result, picks []naivePick, failed int) {
 	t.Helper()
 	if !r.Exact || r.Failed != failed || len(r.Picks) != len(picks) {
@@ -37,7 +37,7 @@ func checkPicks(t *rapid.T, s *scenario, r *Result, picks []naivePick, failed in
 	}
 }
 
-// checkLeaders compares the leaders with the one scheduler's ranking before the first pick.
+// checkLeaders compares the leaders with one scheduler's ranking before the first pick.
 func checkLeaders(t *rapid.T, s *scenario, r *Result, picks []naivePick) {
 	t.Helper()
 	if len(picks) == 0 {
@@ -56,8 +56,7 @@ func checkLeaders(t *rapid.T, s *scenario, r *Result, picks []naivePick) {
 	}
 }
 
-// checkProposals checks that the proposals in a result are those of the state
-// before the first pick.
+// checkProposals checks that a result's first proposals are of the state before the first pick.
 func checkProposals(t *rapid.T, s *scenario, r *Result) {
 	t.Helper()
 	hosts, passed := 0, 0
@@ -73,7 +72,7 @@ func checkProposals(t *rapid.T, s *scenario, r *Result) {
 	}
 }
 
-// wrongStats draws stats that have nothing to do with the fleet.
+// wrongStats draws stats that do not match the fleet.
 func wrongStats(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
 	k := &GlobalStats{Passed: rapid.Int64Range(0, 50).Draw(t, "expected passed")}
 	if rapid.Bool().Draw(t, "bounds moved") {
@@ -94,8 +93,8 @@ func wrongStats(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
 	return k
 }
 
-// The merged order is the order one scheduler over all hosts gives, whatever the
-// split, what is expected and the order of answers.
+// The merged order is that of one scheduler over all hosts, whatever the split, the expected stats
+// and the order of answers.
 func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	for _, of := range []struct {
@@ -134,7 +133,7 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 	}
 }
 
-// Requests for many instances, most of whose picks the cells foretell.
+// Requests for many instances, most of whose picks the cells forecast.
 func TestI5_ManyInstancesEqualOneScheduler(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	propChecks(t, testlong.Or(1000, 2000))
@@ -167,8 +166,8 @@ func checkPass(t *rapid.T, s *scenario, r *Result) {
 	}
 }
 
-// A plan that had too few rounds says so, or is right all the same; its picks
-// pass the filters in any case.
+// If a plan runs out of rounds, either it is marked as not exact and its picks still pass the
+// filters, or its picks are right.
 func TestI5_OutOfRoundsIsNotExact(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	propChecks(t, 500)
@@ -191,8 +190,8 @@ func TestI5_OutOfRoundsIsNotExact(t *testing.T) {
 	}
 }
 
-// A plan that loses a cell goes on as one scheduler that loses its hosts; with
-// picks on them, as one that never had them.
+// If a plan loses a cell without picks, it goes on like one scheduler that loses that cell's hosts.
+// If the cell has picks, it starts again like one scheduler that never had these hosts.
 func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	propChecks(t, 2000)
@@ -255,7 +254,7 @@ func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 	}
 }
 
-// groupHostsFrom are the service hosts of group members that a cell reported.
+// groupHostsFrom are the service hosts of group members that a cell reported to the plan.
 func (s *scenario) groupHostsFrom(p *Plan, cell int) []string {
 	if p.Result().Last[cell] == nil || s.request.Group == nil {
 		return nil

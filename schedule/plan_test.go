@@ -11,8 +11,8 @@ import (
 // ramRules weigh by free RAM alone.
 var ramRules = &Rules{Weighers: []Weigher{{RAMWeigher, 1}}}
 
-// ramProposal is of hosts with so much free RAM, best first; passed counts them
-// and those not named.
+// ramProposal names hosts with these amounts of free RAM, best first. passed counts all hosts that
+// pass, named or not.
 func ramProposal(kind byte, passed int, seed uint64, free ...float64) *Proposal {
 	p := &Proposal{Hosts: passed, Passed: passed, Bounds: []Bounds{NoBounds()}}
 	for i, x := range free {
@@ -112,8 +112,7 @@ func TestPlanOfNothing(t *testing.T) {
 	}
 }
 
-// A cell whose answers tell of another table each time never lets the plan prove
-// its pick.
+// If each answer of a cell is of another state of its table, the plan never proves its pick.
 func TestPlanGivesUpExactness(t *testing.T) {
 	for _, most := range []int{1, 3} {
 		p := NewPlan(PlanConfig{
@@ -141,8 +140,8 @@ func TestPlanGivesUpExactness(t *testing.T) {
 	}
 }
 
-// A cell may name fewer than it is asked for; it is asked again only when the
-// missing ones matter.
+// A cell may name fewer candidates than asked for. The plan asks it again only if the missing
+// candidates matter.
 func TestPlanWithCellsThatNameFew(t *testing.T) {
 	cfg := PlanConfig{
 		Request: &Request{}, Rules: ramRules, Cells: 1, Alternates: 2,
@@ -167,7 +166,7 @@ func TestPlanWithCellsThatNameFew(t *testing.T) {
 	}
 }
 
-// Lost after the last answer plans again only when the cell has picks.
+// If a cell is lost after the last answer, the plan starts again only if that cell has picks.
 func TestPlanStartsAgainWithoutALostCell(t *testing.T) {
 	answer := func(p *Plan) {
 		for p.phase != done {
@@ -199,14 +198,15 @@ func TestPlanStartsAgainWithoutALostCell(t *testing.T) {
 	}
 }
 
-// Only the picked host's cell is asked again while the others' answers hold, and nobody for picks that were foretold.
+// While the other cells' answers hold, only the picked host's cell is asked again; for picks that were forecast, no
+// cell is.
 func TestPlanAsksOnlyThePickedCellAgain(t *testing.T) {
 	s := &scenario{rules: ramRules, request: &Request{Consume: Consumption{RAMMB: 10}}, alternates: 0}
 	for i := range 40 {
 		h := Host{UUID: testID('h', i), ServiceHost: fmt.Sprint("h", i), Cell: fmt.Sprint(i % 4)}
 		h.View.FreeRAMMB = int64(1000 + i)
 		if i < 4 {
-			// Holds the bounds of each cell; full for anyone.
+			// This host is its cell's maximum.
 			h.View.FreeRAMMB = 5000
 		}
 		s.hosts = append(s.hosts, h)
@@ -220,7 +220,7 @@ func TestPlanAsksOnlyThePickedCellAgain(t *testing.T) {
 		asks   string
 		rounds int
 	}{
-		{s.naiveCells(), "[4 1 1 1 1]", 5}, // which foretell nothing
+		{s.naiveCells(), "[4 1 1 1 1]", 5}, // cells without forecasts
 		{s.tableCells(), "[4]", 1},
 	} {
 		p := s.plan(&GlobalStats{Bounds: []Bounds{{0, 5000}}, Passed: 40}, 0)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Hosts of one machine share what is read of it, and what no host uses is forgotten.
+// Hosts of the same machine type share its parsed facts. Once no host uses them, they are dropped.
 func TestParseFacts_SameMachine_PlatformShared(t *testing.T) {
 	texts := FactTexts{HypervisorType: "QEMU", CPUInfo: `{"model": "of this test"}`, SupportedInstances: `[["x86_64", "kvm", "hvm"], []]`}
 	known := func() bool {
@@ -27,7 +27,7 @@ func TestParseFacts_SameMachine_PlatformShared(t *testing.T) {
 	}
 	runtime.KeepAlive(a)
 	runtime.KeepAlive(b)
-	for known() { // a cleanup runs some time after the collection
+	for known() { // the cleanup runs some time after the collection
 		runtime.GC()
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// clash is a key of which many share a hash, in all bits or in the low ones.
+// clash is a key type with many equal hashes, in all bits or in the low ones.
 type clash uint32
 
 func (c clash) hash() uint64 {
@@ -32,8 +32,8 @@ func checkPmap[K pkey[K]](t *rapid.T, m pmap[K, int], want map[K]int) {
 	}
 }
 
-// testPmap applies random changes under growing owners and checks that every
-// map kept on the way still holds what it held.
+// testPmap applies random changes under growing owners. Every map that was kept on the way must be
+// unchanged at the end.
 func testPmap[K pkey[K]](key func(uint32) K) func(*rapid.T) {
 	return func(t *rapid.T) {
 		type kept struct {
@@ -81,8 +81,7 @@ func TestPmapIsAMap(t *testing.T) {
 	t.Run("ids", rapid.MakeCheck(testPmap(func(n uint32) ID { return ID{byte(n >> 8), 15: byte(n)} })))
 }
 
-// The shape depends on the keys alone: what is added and deleted again leaves
-// nothing behind.
+// A map's shape depends on its keys alone: keys that are added and deleted leave no nodes.
 func TestPmapShrinks(t *testing.T) {
 	nodes := func(m pmap[number, int]) int {
 		var count func(n *pnode[number, int]) int

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fleet is hosts and their consumers, as tests keep them beside a table.
+// fleet has the hosts of a table and their consumers.
 type fleet struct {
 	hosts     []Host
 	consumers naiveConsumers
@@ -34,7 +34,7 @@ var (
 
 func oneOf[T any](rng *rand.Rand, of []T) T { return of[rng.IntN(len(of))] }
 
-// some gives each with the probability.
+// some gives each element with probability p.
 func some[T any](rng *rand.Rand, of []T, p float64) (list []T) {
 	for _, x := range of {
 		if rng.Float64() < p {
@@ -65,8 +65,8 @@ func fleetAggregates(rng *rand.Rand) (list []Aggregate) {
 	return list
 }
 
-// randomHost makes host i. Amounts are small, so that hosts are often full,
-// alike or at the edge.
+// randomHost makes host i. Its amounts are small, so that hosts are often full, equal or just large
+// enough.
 func randomHost(rng *rand.Rand, i int) Host {
 	h := Host{
 		UUID:        fleetHost(i),
@@ -149,7 +149,7 @@ func drawFleet(t *rapid.T) *fleet {
 	return f
 }
 
-// drawQuery draws what to ask of a fleet.
+// drawQuery draws a query of a fleet.
 func drawQuery(t *rapid.T, f *fleet) *Query {
 	rng := rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<30).Draw(t, "query seed"), 2))
 	often := rapid.SampledFrom([]float64{0, 0.15, 0.5}).Draw(t, "often")
@@ -173,7 +173,7 @@ func drawQuery(t *rapid.T, f *fleet) *Query {
 		r.AnyOf = append(r.AnyOf, some(rng, traits, 0.4))
 	}
 	if rng.IntN(4) == 0 {
-		// Some of the same, some instead.
+		// The fallback repeats some demands and replaces others.
 		r.Fallback = &Fallback{Resources: slices.Clone(r.Resources), Required: some(rng, r.Required, 0.5), Forbidden: some(rng, traits, 0.2)}
 		for i := range r.Fallback.Resources {
 			if rng.IntN(2) == 0 {
@@ -197,7 +197,7 @@ func drawQuery(t *rapid.T, f *fleet) *Query {
 		r.IgnoreHosts = append(r.IgnoreHosts, host())
 	}
 	for maybe() {
-		id := ID{0xff} // of no host
+		id := ID{0xff} // the id of no host
 		if n := rng.IntN(len(f.hosts) + 1); n < len(f.hosts) {
 			id = f.hosts[n].UUID
 		}
@@ -288,7 +288,7 @@ func randomRules(rng *rand.Rand, host func() string) *Rules {
 	return rules
 }
 
-// randomStats may be far from the truth, as a hint of another time is.
+// randomStats may be far from the truth, like an outdated hint.
 func randomStats(rng *rand.Rand, rules *Rules, host func() string) *GlobalStats {
 	k := &GlobalStats{Passed: rng.Int64N(4)}
 	if rng.IntN(3) == 0 {

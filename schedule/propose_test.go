@@ -14,8 +14,8 @@ import (
 	"cellgate/internal/norace"
 )
 
-// sameProposal fails unless two answers are the same to the bit. The order of
-// the rejects of one filter, and of group hosts, is not compared.
+// sameProposal fails unless two answers are equal to the bit. It ignores warnings, and the order of
+// one filter's rejects and of group hosts.
 func sameProposal(t failer, q *Query, got, want *Proposal) {
 	normal := func(p *Proposal) Proposal {
 		n := *p
@@ -54,7 +54,7 @@ func propose(t failer, table *Table, q *Query) *Proposal {
 	return p
 }
 
-// The fast answer is the naive one, to the bit.
+// The fast answer equals the naive one, to the bit.
 func TestProposeIsNaive(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	var queries, some, known, taken, several int
@@ -83,7 +83,7 @@ func TestProposeIsNaive(t *testing.T) {
 	t.Logf("%d queries: %d passed hosts, %d of them under known bounds, %d with takes, %d with more hosts than the limit",
 		queries, some, known, taken, several)
 	for _, n := range []int{some, known, taken, several} {
-		if n == 0 { // how many is chance: every run draws others
+		if n == 0 { // the number is chance: every run draws other fleets
 			t.Error("the fleets drawn show too little")
 		}
 	}
@@ -91,7 +91,7 @@ func TestProposeIsNaive(t *testing.T) {
 
 func bit2int(b bool) int { return int(bit(b)) }
 
-// A host is rejected by the first check in configured order.
+// The first filter, in configured order, rejects a host.
 func TestRejectsFollowConfiguredOrder(t *testing.T) {
 	e := NewTable().Edit()
 	e.PutHost(Host{UUID: fleetHost(0), ServiceHost: "a", Disabled: true, Down: true})
@@ -117,8 +117,8 @@ func TestRejectsFollowConfiguredOrder(t *testing.T) {
 	}
 }
 
-// Weights by hand, after Nova's weights.py: two hosts, RAM 1000 and 3000, busy
-// with 2 and 0, 1 and 0 failed builds.
+// Weights computed by hand after Nova's weights.py. The two hosts have 1000 and 3000 MB of RAM
+// free, 2 and 0 IO operations, 1 and 0 failed builds.
 func TestWeightsByHand(t *testing.T) {
 	e := NewTable().Edit()
 	e.PutHost(Host{UUID: fleetHost(0), View: View{FreeRAMMB: 1000, NumIOOps: 2, FailedBuilds: 1, VCPUsTotal: 4, CPURatio: 2, VCPUsUsed: 3}})

@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAggregatesOfTenantsAndTraits compares with Nova's words for it, aggregate by
-// aggregate (request_filter.py): a tenant's are those with the project as value of
-// any key and a key that begins with filter_tenant_id; a host in an aggregate with
-// a key trait:T of value required is left out when T is not required.
+// TestAggregatesOfTenantsAndTraits compares with Nova's rules (request_filter.py), aggregate by
+// aggregate. An aggregate is a tenant's if any key has the project as value and any key begins with
+// filter_tenant_id. If a key trait:T of an aggregate has the value required, requests that do not
+// require T avoid its hosts.
 func TestAggregatesOfTenantsAndTraits(t *testing.T) {
 	aggregate := rapid.Custom(func(t *rapid.T) Aggregate {
 		return Aggregate{

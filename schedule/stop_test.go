@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A query ends soon after its Stop says so, by itself and in a FilterCache, which then
-// answers the next one as its table does.
+// A query ends soon after its Stop returns true, on a table and in a FilterCache. The FilterCache
+// then answers the next query like the table.
 func TestQueriesStop(t *testing.T) {
 	e := NewTable().Edit()
 	for i := range 3 * stopEvery * chunkSize {

@@ -10,8 +10,8 @@ import (
 	"cellgate/internal/norace"
 )
 
-// naiveCandidates makes every combination of providers for the groups and classes of a
-// case, as Placement does, and keeps what its rules allow.
+// naiveCandidates makes every combination of providers for the groups and classes of a case, as
+// Placement does. It keeps the combinations that Placement's rules allow.
 func naiveCandidates(c *treeCase) (found []string) {
 	h, r := c.host(), c.asked()
 	all := append([]Provider{{UUID: h.UUID, Traits: h.Traits, Resources: h.Resources}}, h.Children...)
@@ -46,7 +46,7 @@ func naiveCandidates(c *treeCase) (found []string) {
 		for i, g := range r.Tree.Groups {
 			p := all[of[i]]
 			if len(g.Resources)+len(g.Required)+len(g.MemberOf) == 0 {
-				return // Placement's rule.
+				return // Placement refuses such a group
 			}
 			if !hasAll(p.Traits, g.Required) || hasAny(p.Traits, g.Forbidden) || r.Tree.Isolate && slices.Contains(of[:i], of[i]) {
 				return
@@ -122,7 +122,7 @@ func naiveCandidates(c *treeCase) (found []string) {
 	return found
 }
 
-// A tree passes when one of all combinations does, and takes one of them.
+// A tree passes if any combination is allowed, and its allocation is an allowed one.
 func TestTreeSearchIsNaive(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	passed, grouped := 0, 0
@@ -145,8 +145,8 @@ func TestTreeSearchIsNaive(t *testing.T) {
 	}
 }
 
-// Picks of one request take of a host's tree one after the other, and the table knows
-// of it: as many instances are placed as a copy of the tree has room for.
+// Each pick of a request takes from the host's tree. The table places as many instances as a copy
+// of the tree has room for.
 func TestPicksTakeOfTheTree(t *testing.T) {
 	placed := 0
 	for seed := range uint64(3000) {
@@ -189,7 +189,7 @@ func TestPicksTakeOfTheTree(t *testing.T) {
 	}
 }
 
-// What a FilterCache keeps of trees is what a fresh look finds.
+// A FilterCache answers about trees like a new search.
 func TestFilterCache_Trees_AnswersAsAFreshSearch(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	passed := 0

@@ -21,18 +21,18 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// treeCase is a tree of providers, a request, and the allocation candidates that
-// Placement gives for them.
+// treeCase is a tree of providers, a request, and the allocation candidates that Placement answers.
 type treeCase struct {
 	Tree    []treeCaseProvider `json:"tree"`
 	Request treeCaseRequest    `json:"request"`
-	// Placement's answer; no candidates and an error when it refuses the query.
+	// Candidates are Placement's answer. If Placement refuses the query, there are none, and Error
+	// has the reason.
 	Candidates []string `json:"candidates"`
 	Error      string   `json:"error,omitempty"`
 }
 
 type treeCaseProvider struct {
-	// Parent is the number of a provider before; the first is the root.
+	// Parent is the number of an earlier provider; the first provider is the root.
 	Parent      int                          `json:"parent"`
 	Traits      []string                     `json:"traits"`
 	Aggregates  []string                     `json:"aggregates,omitempty"`
@@ -65,7 +65,7 @@ type treeCaseGroup struct {
 	Forbidden []string         `json:"forbidden"`
 	MemberOf  [][]string       `json:"member_of,omitempty"`
 	NotIn     []string         `json:"not_in,omitempty"`
-	// InTree is the number of a provider, that of none for one of another tree.
+	// InTree is the number of a provider. A number that no provider has means one of another tree.
 	InTree *int `json:"in_tree,omitempty"`
 }
 
@@ -75,7 +75,7 @@ var updateTrees = flag.Bool("update-trees", false, "ask Placement anew for "+bun
 
 func treeProviderID(n int) ID { return testID('p', n) }
 
-// host is the case's tree as the core has it.
+// host is the case's tree as a Host.
 func (c *treeCase) host() Host {
 	h := Host{UUID: treeProviderID(0), ServiceHost: "h", NodeName: "n"}
 	for i, p := range c.Tree {
@@ -107,7 +107,7 @@ func caseAmounts(of map[string]int64) []Amount {
 	return out
 }
 
-// asked is the case's request as the core has it.
+// asked is the case's request as a Request.
 func (c *treeCase) asked() *Request {
 	r := &c.Request
 	join := func(a, b []string) []string {
@@ -136,7 +136,7 @@ func (c *treeCase) asked() *Request {
 	return out
 }
 
-// candidate writes an allocation as placement_candidates.py does.
+// candidate formats an allocation as placement_candidates.py does.
 func candidate(a *Allocation) string {
 	number := func(id ID) int {
 		for i := range 100 {
@@ -163,10 +163,10 @@ func candidate(a *Allocation) string {
 	return strings.Join(taken, "; ") + " | " + strings.Join(mapped, " ")
 }
 
-// garbled reports whether Placement 8.0.0 reckons the case wrongly: but under
-// group_policy=none it adds the amounts that two groups take of one inventory up in
-// objects that other candidates share (research_context.py, copy_arr_if_needed), so that
-// later candidates ask for more than the request does, or are not there.
+// garbled reports whether Placement 8.0.0 computes wrong candidates for the case. Unless
+// group_policy is none, it adds up the amounts that two groups take of one inventory, in objects
+// that other candidates share (research_context.py, copy_arr_if_needed). Later candidates then ask
+// for more than the request does, or are missing.
 func (c *treeCase) garbled() bool {
 	r := &c.Request
 	return r.Policy != "none" && slices.ContainsFunc(r.Groups, func(g treeCaseGroup) bool {
@@ -179,7 +179,7 @@ func (c *treeCase) garbled() bool {
 	})
 }
 
-// propose asks a table that has the case's tree alone.
+// propose queries a table with only the case's tree.
 func (c *treeCase) propose() (*Proposal, error) {
 	e := NewTable().Edit()
 	e.PutHost(c.host())
@@ -189,8 +189,8 @@ func (c *treeCase) propose() (*Proposal, error) {
 	})
 }
 
-// compare holds that a table proposes the host when Placement has a candidate, and
-// with one that Placement has.
+// compare checks that a table proposes the host if Placement has a candidate, and that the
+// allocation is one of Placement's candidates.
 func (c *treeCase) compare(t *testing.T) (passed bool) {
 	t.Helper()
 	h, r := c.host(), c.asked()
@@ -222,8 +222,8 @@ func dumpTree(c *treeCase) string {
 	return string(text)
 }
 
-// TestTreesAreJudgedAsPlacementDoes compares with what Placement 8.0.0 answered to
-// cases bundled; TestTreesAgainstPlacement with what it answers to new ones.
+// TestTreesAreJudgedAsPlacementDoes compares with Placement 8.0.0's answers to the bundled cases.
+// TestTreesAgainstPlacement compares with its answers to new cases.
 func TestTreesAreJudgedAsPlacementDoes(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	if *updateTrees {
@@ -284,7 +284,7 @@ func TestTreesAgainstPlacement(t *testing.T) {
 	}
 }
 
-// askPlacement fills in Placement's answers; it skips the test where there is none.
+// askPlacement fills in Placement's answers. It skips the test if Placement is not installed.
 func askPlacement(t *testing.T, cases []treeCase) {
 	t.Helper()
 	const python = "/usr/bin/python3"
@@ -314,7 +314,7 @@ func askPlacement(t *testing.T, cases []treeCase) {
 	}
 }
 
-// bundleTrees asks for many cases and keeps so many of each kind.
+// bundleTrees asks Placement about many cases, and keeps a fixed number of each kind.
 func bundleTrees(t *testing.T) {
 	t.Helper()
 	cases := append(treeCases(1, 1100), hopefulTrees(t, 2, 400)...)
@@ -367,14 +367,15 @@ var (
 	}
 )
 
-// treeCases makes trees of up to six providers, most of them tight enough that groups
-// are in each other's way; of some, loose, a way is found more often than not.
+// treeCases makes trees of up to six providers. Most are so tight that groups compete for
+// providers. Those that are loosened have a candidate more often than not.
 func treeCases(seed uint64, n int) []treeCase {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	cases := make([]treeCase, n)
 	for i := range cases {
 		for {
-			// Placement makes every combination before it looks at any.
+			// Placement makes every combination before it judges any, so the number of combinations
+			// is bounded.
 			cases[i] = treeCase{Tree: randomTree(rng), Request: randomTreeRequest(rng)}
 			if rng.IntN(2) == 0 {
 				cases[i].loosen(rng)
@@ -388,8 +389,8 @@ func treeCases(seed uint64, n int) []treeCase {
 	return cases
 }
 
-// hopefulTrees makes cases with groups that the core finds a way for, two thirds of them
-// with several ones, or one beside unsuffixed amounts.
+// hopefulTrees makes cases with groups for which the core has a candidate. Two thirds have several
+// groups, or a group beside unsuffixed amounts.
 func hopefulTrees(t *testing.T, seed uint64, n int) (cases []treeCase) {
 	t.Helper()
 	for ; len(cases) < n; seed += 2 {
@@ -410,7 +411,7 @@ func hopefulTrees(t *testing.T, seed uint64, n int) (cases []treeCase) {
 	return cases[:n]
 }
 
-// loosen makes a case one that has a way more often.
+// loosen changes a case so that it more often has a candidate.
 func (c *treeCase) loosen(rng *rand.Rand) {
 	for i := range c.Tree {
 		for class := range c.Tree[i].Inventories {
@@ -439,7 +440,7 @@ func (c *treeCase) loosen(rng *rand.Rand) {
 		g := &r.Groups[i]
 		fewer(g)
 		for class := range g.Resources {
-			if r.Policy != "none" { // See garbled.
+			if r.Policy != "none" { // see garbled
 				delete(r.Resources, class)
 			}
 		}
@@ -524,7 +525,7 @@ func randomTreeRequest(rng *rand.Rand) treeCaseRequest {
 		if len(suffixes) > 3 && rng.IntN(2) == 0 {
 			r.SameSubtree = append(r.SameSubtree, suffixes[2:])
 		}
-		// A group without resources is the subtree's top.
+		// A group without resources becomes the subtree's top.
 		if rng.IntN(2) == 0 {
 			r.Groups[0].Resources = nil
 			if len(r.Groups[0].Required) == 0 && rng.IntN(8) > 0 {

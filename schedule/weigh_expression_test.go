@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// testWeigh weighs a host by its fact rank.of, the least best if down.
+// testWeigh weighs a host by its fact rank.of; with down, the smallest is best.
 type testWeigh struct {
 	cost int
 	down bool
@@ -29,7 +29,7 @@ func (x testWeigh) Weigh(_ *Request, h HostFacts) (raw float64, cost int, ok boo
 	return rank["of"].(float64), max(1, x.cost), true
 }
 
-// naive is Weigh, of the host as the oracle has it.
+// naive is Weigh on the oracle's form of the host.
 func (x testWeigh) naive(h *Host) float64 {
 	if h.Namespaces == nil {
 		return 0
@@ -42,8 +42,8 @@ func (x testWeigh) naive(h *Host) float64 {
 	return of
 }
 
-// randomWeigh gives a request a weight of its own, the rules one of theirs, and names the
-// weighers, last.
+// randomWeigh may give the request and the rules a weight expression each. It then appends the
+// expression's weigher.
 func randomWeigh(rng *rand.Rand, r *Request, rules *Rules) {
 	weighed := func(weigher string) {
 		rules.Weighers = append(slices.Clone(rules.weighers()), Weigher{weigher, oneOf(rng, []float64{1, -2, 0.5, 0})})
@@ -100,7 +100,7 @@ func TestHostsAreWeighedByTheRequestsExpression(t *testing.T) {
 	}
 }
 
-// Each of the two weights is normalised by itself, and both add.
+// The two weights are normalised separately, and then added.
 func TestTheRulesWeightAndTheRequestsAdd(t *testing.T) {
 	e := NewTable().Edit()
 	for n, of := range []string{"1", "5", "9", ""} {
@@ -129,7 +129,7 @@ func TestTheRulesWeightAndTheRequestsAdd(t *testing.T) {
 	}
 }
 
-// Weights cost of the same budget, are asked of the hosts that passed alone, and once.
+// Weight expressions share the budget of filters. They run once, and only on hosts that passed.
 func TestWeightsCostOfTheBudget(t *testing.T) {
 	e := NewTable().Edit()
 	for n := range 200 {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// novaWeights is a case of testdata/nova-weights.json.gz: the hosts that passed
-// a request's filters, as Nova 26.2.2 itself weighed them. Each host is its
-// weight, then its raw weight by each weigher after clamping.
+// novaWeights is a case of testdata/nova-weights.json.gz: the hosts that passed a request's
+// filters, as Nova 26.2.2 weighed them. A host is its weight, followed by its raw weight of each
+// weigher after clamping.
 type novaWeights struct {
 	ID       string
 	Weighers [][2]any // name, multiplier as configured
@@ -54,7 +54,7 @@ func (c *novaWeights) host(i int) (h Host, members int, policy Policy) {
 	return h, members, policy
 }
 
-// Weights are Nova's own, to the bit, and hosts stand in their order.
+// Weights equal Nova's to the bit, and hosts are in Nova's order.
 func TestWeightsAreNovas(t *testing.T) {
 	f, err := os.Open("testdata/nova-weights.json.gz")
 	if err != nil {

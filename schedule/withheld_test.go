@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// An operator's reasons are counted each by itself, as many as maxReasons of them, those
-// of the most hosts; the edits of a table keep the count.
+// Each operator's reason has its own count; beyond maxReasons, only the reasons with most hosts do.
+// Edits of a table keep the counts.
 func TestReasonsOfOperatorsAreCounted(t *testing.T) {
 	table := NewTable()
 	put := func(n int, why string) {
@@ -30,7 +30,7 @@ func TestReasonsOfOperatorsAreCounted(t *testing.T) {
 	put(100, "")
 	old := table
 	for n := range 100 {
-		// Of reason i there are i+1, up to 13.
+		// Reason i has i+1 hosts; the last reason, 13, has the remaining 9.
 		i := 0
 		for (i+1)*(i+2)/2 <= n {
 			i++
@@ -43,7 +43,7 @@ func TestReasonsOfOperatorsAreCounted(t *testing.T) {
 	for n := range 10 {
 		put(n, fmt.Sprintf("forced down by operator: %d", n))
 	}
-	// Ten more reasons of one host each, and ten left of the fourteen: four are one too many.
+	// Ten new reasons have one host each, and ten of the fourteen are left: four reasons too many.
 	got := rejected()
 	if len(got) != maxReasons+1 || got[otherReasons] != 4 || got["disabled by operator: 07"] != 8 {
 		t.Errorf("of many reasons there are %v", got)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// hosts are 10,000 computes. Nested ones have two NUMA nodes and eight network devices; in a busy fleet nearly
-// everything is used, everywhere differently.
+// hosts are 10,000 computes. Nested computes have two NUMA nodes and eight network devices. In a busy fleet nearly
+// everything is used, on each compute differently.
 func hosts(t testing.TB, nested, busy, shared bool) []*Tree {
 	r := rand.New(rand.NewPCG(1, 1))
 	used := func(total int64) int64 {

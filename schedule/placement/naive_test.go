@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// naive answers as Placement 8.0.0 does, step by step and by enumeration (placement/objects/allocation_candidate.py and
+// naive answers like Placement 8.0.0, step by step and by enumeration (placement/objects/allocation_candidate.py and
 // research_context.py).
 func naive(trees []*Tree, q *Query) (*Result, error) {
 	if err := q.validate(); err != nil {
@@ -110,7 +110,8 @@ func (n *naiveSearch) run() *Result {
 	return out
 }
 
-// withRoom are the providers that have so much of the class, of the group's tree if it names one.
+// withRoom are the providers with room for the group's amount of the class, in the group's tree if
+// it names one.
 func (n *naiveSearch) withRoom(g *Group, class string) map[*Provider]bool {
 	out := map[*Provider]bool{}
 	for _, p := range n.all {
@@ -214,7 +215,8 @@ func (n *naiveSearch) suffixed(g *Group) []naiveChoice {
 		if !g.Traits.matches(p.Traits) || !g.Aggregates.matches(p.Aggregates) {
 			continue
 		}
-		// Placement knows the providers of a group without resources by what it requires of them; it ignores in_tree.
+		// Placement finds the providers of a group without resources by required traits and aggregates alone; it
+		// ignores in_tree.
 		if len(g.Resources) == 0 && len(g.Traits.AnyOf)+len(g.Aggregates.AnyOf) == 0 {
 			continue
 		}
@@ -240,7 +242,7 @@ func (n *naiveSearch) suffixed(g *Group) []naiveChoice {
 	return out
 }
 
-// merge makes a request of one choice a group, unless their sum or the query forbids it.
+// merge joins one choice of each group into a request, unless the sum or the query forbids it.
 func (n *naiveSearch) merge(pick []naiveChoice) (Request, bool) {
 	var r Request
 	var alone []*Provider
@@ -292,7 +294,7 @@ func (n *naiveSearch) merge(pick []naiveChoice) (Request, bool) {
 	return r, true
 }
 
-// below reports whether top is p or above it.
+// below reports whether top is p or an ancestor of p.
 func (n *naiveSearch) below(p, top *Provider) bool {
 	for ; p != nil; p = n.parents[p] {
 		if p == top {
@@ -302,7 +304,7 @@ func (n *naiveSearch) below(p, top *Provider) bool {
 	return false
 }
 
-// requestText is equal for equal requests.
+// requestText gives the same text for equal requests, and only for these.
 func requestText(r *Request) string {
 	var takes, mapped []string
 	for _, a := range r.Allocations {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Names that random fleets and queries draw from. Few, so that they meet.
+// Names for random fleets and queries. They are few, so that fleets and queries often share them.
 var (
 	someClasses    = []string{"VCPU", "MEMORY_MB", "DISK_GB", "SRIOV_NET_VF", "CUSTOM_A"}
 	someTraits     = []string{"HW_CPU_X86_AVX", "CUSTOM_RED", "CUSTOM_BLUE", "CUSTOM_GOLD"}
@@ -20,7 +20,7 @@ func chance(r *rand.Rand, of float64) bool { return r.Float64() < of }
 
 func pickOf(r *rand.Rand, from []string) string { return from[r.IntN(len(from))] }
 
-// drawSome draws each name with a chance.
+// drawSome draws each name with probability of.
 func drawSome(r *rand.Rand, from []string, of float64) (out []string) {
 	for _, s := range from {
 		if chance(r, of) {
@@ -32,7 +32,7 @@ func drawSome(r *rand.Rand, from []string, of float64) (out []string) {
 
 func providerUUID(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
-// randomFleet has a few small trees, some equal, and providers that share.
+// randomFleet has a few small trees, some of them equal, and sharing providers.
 func randomFleet(r *rand.Rand) [][]Provider {
 	var out [][]Provider
 	n, flat, sharing := 0, chance(r, 0.2), chance(r, 0.6)
@@ -109,7 +109,7 @@ func randomTraitFilter(r *rand.Rand, of float64) (f Filter) {
 	return withoutConflicts(f)
 }
 
-// withoutConflicts drops what Placement refuses: a set of which all are forbidden.
+// withoutConflicts drops sets of which all members are forbidden, since Placement refuses these.
 func withoutConflicts(f Filter) Filter {
 	f.AnyOf = slices.DeleteFunc(f.AnyOf, func(set []string) bool {
 		return !slices.ContainsFunc(set, func(t string) bool { return !slices.Contains(f.Forbidden, t) })
@@ -131,7 +131,7 @@ func randomAggregateFilter(r *rand.Rand, of float64) (f Filter) {
 	return f
 }
 
-// randomQuery is one that Placement's newest microversion accepts.
+// randomQuery draws a query that Placement's newest microversion accepts.
 func randomQuery(r *rand.Rand, fleet [][]Provider) *Query {
 	q := &Query{Nested: !chance(r, 0.15)}
 	inTree := func(of float64) string {
@@ -166,7 +166,7 @@ func randomQuery(r *rand.Rand, fleet [][]Provider) *Query {
 	q.Isolate = len(suffixes) > 0 && chance(r, 0.4)
 	if q.Nested && chance(r, 0.25) {
 		g := Group{Suffix: "_NUMA", Traits: randomTraitFilter(r, 0.8), Aggregates: randomAggregateFilter(r, 0.2), InTree: inTree(0.1)}
-		if g.Traits.empty() && g.Aggregates.empty() && g.InTree == "" { // Placement would see no group
+		if g.Traits.empty() && g.Aggregates.empty() && g.InTree == "" { // else Placement would see no group
 			g.Traits.AnyOf = [][]string{{pickOf(r, someTraits)}}
 		}
 		q.Groups = append(q.Groups, g)
@@ -179,7 +179,7 @@ func randomQuery(r *rand.Rand, fleet [][]Provider) *Query {
 	}
 	if q.Nested && chance(r, 0.15) {
 		q.RootTraits = randomTraitFilter(r, 0.8)
-		for i := range q.RootTraits.AnyOf { // Placement knows no any-of here
+		for i := range q.RootTraits.AnyOf { // Placement has no any-of here
 			q.RootTraits.AnyOf[i] = q.RootTraits.AnyOf[i][:1]
 		}
 		q.RootTraits = withoutConflicts(q.RootTraits)
@@ -214,7 +214,7 @@ func providerTexts(r *Result) (out []string) {
 	return out
 }
 
-// TestCandidates_RandomFleets_AsNaive repeats a seed with CELLGATE_SEED.
+// TestCandidates_RandomFleets_AsNaive uses a random seed, or the one in CELLGATE_SEED.
 func TestCandidates_RandomFleets_AsNaive(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv("CELLGATE_SEED"); text != "" {
@@ -252,7 +252,8 @@ func TestCandidates_RandomFleets_AsNaive(t *testing.T) {
 	}
 }
 
-// checkLimited holds that a limited answer is so many of the whole one, and that it has what is to be summarized.
+// checkLimited checks that a limited answer is a part of the whole one, of the right size, and has the providers to
+// summarize.
 func checkLimited(t *testing.T, all []*Tree, q *Query, whole *Result, r *rand.Rand) {
 	t.Helper()
 	limited := *q

@@ -21,7 +21,7 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// bundled has fleets, queries, and what Placement 8.0.0 answers to them; see testdata/placement_answers.py.
+// bundled has fleets, queries, and Placement 8.0.0's answers; see testdata/placement_answers.py.
 const bundled = "testdata/placement-answers.jsonl.gz"
 
 var updateBundled = flag.Bool("update", false, "ask Placement for new cases of "+bundled)
@@ -32,11 +32,11 @@ type referenceCase struct {
 	Traits []string     `json:"traits,omitempty"`
 	Class  []string     `json:"classes,omitempty"`
 	Asks   []ask        `json:"asks"`
-	// Answers of Placement.
+	// Answers are Placement's.
 	Answers []referenceAnswer `json:"answers,omitempty"`
 }
 
-// ask is a query in Placement's form, and in ours.
+// ask is a query in Placement's form and in this package's.
 type ask struct {
 	Microversion string `json:"microversion"`
 	Query        string `json:"query"`
@@ -48,11 +48,11 @@ type referenceAnswer struct {
 	Error     string   `json:"error,omitempty"`
 	Requests  []string `json:"requests"`
 	Summaries []string `json:"summaries"`
-	// AsItIs is false where Placement as it is gives another answer, for a reason that placement_answers.py names.
+	// AsItIs is false if unmodified Placement answers otherwise, for a reason that placement_answers.py names.
 	AsItIs bool `json:"as_it_is"`
 }
 
-// oldest is the oldest minor microversion that can ask the query.
+// oldest is the oldest minor microversion that supports the query.
 func (q *Query) oldest() int {
 	need := 10
 	at := func(minor int, needed bool) {
@@ -137,7 +137,7 @@ func (q *Query) text() string {
 	return v.Encode()
 }
 
-// referenceCases draws fleets with asks queries each. Of the queries most are those that find something.
+// referenceCases draws fleets with asks queries each. Most of the queries have candidates.
 func referenceCases(t *testing.T, seed uint64, fleets, asks int) (out []referenceCase) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	for range fleets {
@@ -200,7 +200,7 @@ func askPlacement(t *testing.T, cases []referenceCase) {
 	}
 }
 
-// counts is what a comparison came to.
+// counts are the results of comparisons.
 type counts struct{ same, none, distorted, failed, groups, sharing, old, limited int }
 
 func (c *counts) String() string {
@@ -210,7 +210,7 @@ func (c *counts) String() string {
 
 func (c *referenceCase) compare(t *testing.T, n *counts) {
 	t.Helper()
-	fleet, err := json.Marshal(c.Fleet) // NewTree sorts what it is given
+	fleet, err := json.Marshal(c.Fleet) // NewTree sorts its argument
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func (c *referenceCase) compare(t *testing.T, n *counts) {
 		want := &c.Answers[i]
 		if want.Status != 200 {
 			n.failed++
-			if want.Status != 500 { // it looks for the summary of a sharing provider that is no root where there is none
+			if want.Status != 500 { // it lacks the summary of a sharing provider that is not a root
 				t.Errorf("%s %s: status %d: %s", a.Microversion, a.Query, want.Status, want.Error)
 			}
 			continue
@@ -285,7 +285,7 @@ func intersect(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
 }
 
-// referenceTexts writes an answer as placement_answers.py does, for a minor microversion.
+// referenceTexts formats an answer as placement_answers.py does, for a minor microversion.
 func referenceTexts(r *Result, q *Query, minor int) (requests, summaries []string) {
 	number := func(p *Provider) string {
 		n, _ := strconv.Atoi(p.UUID[len(p.UUID)-12:])
@@ -336,7 +336,7 @@ func referenceTexts(r *Result, q *Query, minor int) (requests, summaries []strin
 	return requests, summaries
 }
 
-// TestCandidates_BundledCases_AsPlacement compares with what Placement 8.0.0 answered.
+// TestCandidates_BundledCases_AsPlacement compares with Placement 8.0.0's answers.
 func TestCandidates_BundledCases_AsPlacement(t *testing.T) {
 	if *updateBundled {
 		bundle(t)
@@ -369,7 +369,7 @@ func TestCandidates_BundledCases_AsPlacement(t *testing.T) {
 	}
 }
 
-// TestCandidates_RealPlacement_SameAnswers asks a Placement that is installed; make test-candidates asks it 4,000 queries.
+// TestCandidates_RealPlacement_SameAnswers asks an installed Placement; make test-candidates asks it 4,000 queries.
 func TestCandidates_RealPlacement_SameAnswers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: Placement takes seconds to start")
