@@ -12,8 +12,8 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// hardwareOf is what a small host reports: cells of cores with two threads each, some CPUs pinned, and memory in MB, of which
-// part is in pages of 2 MiB.
+// hardwareOf is the report of a small host: cells of cores with two threads each, some CPUs pinned, and memory in MB,
+// partly in pages of 2 MiB.
 func hardwareOf(rng *rand.Rand) FactTexts {
 	text := func(v any) string {
 		b, err := json.Marshal(v)

@@ -135,7 +135,6 @@ func (c *poolCase) judge(t *testing.T) (supports, split bool) {
 // TestPCIPools_ProvidersOfGroups_AreJudgedAsNovaDoes compares with answers of stats.py of Nova's master of August 2026.
 // Two kinds of answers differ. Nova passes a host that would give fewer devices than asked for. And if a provider is in
 // two pools, Nova forgets one that an earlier request emptied.
-// in two pools, of which Nova forgets one that an earlier request emptied.
 func TestPCIPools_ProvidersOfGroups_AreJudgedAsNovaDoes(t *testing.T) {
 	if *updatePools != "" {
 		bundlePools(t)

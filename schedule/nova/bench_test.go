@@ -2,8 +2,8 @@ package nova
 
 import "testing"
 
-// BenchmarkCompile translates a request of the typed form: a flavor alone, one with the
-// image and extra specs that many have, and one with NUMA nodes.
+// BenchmarkCompile translates a request of the typed form: with a flavor alone, with a typical
+// image and extra specs, and with NUMA nodes.
 func BenchmarkCompile(b *testing.B) {
 	plain := Spec{Path: "r", Flavor: Flavor{Name: "m1", VCPUs: 2, MemoryMB: 4096, RootGB: 20}, ProjectID: "p"}
 	usual := plain

@@ -10,8 +10,8 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Hints and extra specs are asked about for every host, so that Nova's form has the
-// bounds of the typed one, and a question to hosts one of its terms.
+// Filters evaluate hints and extra specs on every host. So Nova's form has the same bounds as the
+// typed form, and a JSON query to hosts has a bound on its terms.
 func TestHintsAndExtraSpecsAreBounded(t *testing.T) {
 	long := strings.Repeat("é", maxValue)
 	question := func(terms int) string { return `["and"` + strings.Repeat(",1", terms-2) + "]" }
@@ -53,7 +53,7 @@ func TestHintsAndExtraSpecsAreBounded(t *testing.T) {
 	}
 }
 
-// The bounds that operators read in docs/reference/api.md are those of the code.
+// docs/reference/api.md states the bounds that the code has.
 func TestBoundsAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../docs/reference/api.md")
 	if err != nil {
@@ -81,7 +81,7 @@ func TestBoundsAreDocumented(t *testing.T) {
 	}
 }
 
-// A size below 0 is not refused for being too large.
+// A size below 0 is refused as below 0, not as too large.
 func TestPageSizesOutOfRange(t *testing.T) {
 	for text, want := range map[string]string{
 		"-1MB": `must not be below 0, is "-1MB"`, "1TB": `must be at most 16777216 KiB, is "1TB"`, "16777216": "",

@@ -7,9 +7,9 @@ import (
 	"cellgate/schedule"
 )
 
-// Dedicated CPUs are asked for a second time, as shared ones and without the thread
-// policy's trait, unless the option says otherwise; mixed ones never
-// (nova/scheduler/utils.py, cpu_pinning_requested).
+// A request for dedicated CPUs has a fallback: shared CPUs, without the thread policy's trait.
+// NoPCPUFallback turns the fallback off, and a mixed policy never has one (nova/scheduler/utils.py,
+// cpu_pinning_requested).
 func TestFallbackOfDedicatedCPUs(t *testing.T) {
 	amounts := func(cpus ...schedule.Amount) []schedule.Amount {
 		return append([]schedule.Amount{{Class: "DISK_GB", N: 32}, {Class: "MEMORY_MB", N: 4096}}, cpus...)

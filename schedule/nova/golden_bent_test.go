@@ -13,9 +13,9 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// bentGolden are cases that testdata/bend_cases.py drew and testdata/nova_answers.py
-// had Nova 26.2.2 answer: odd texts, numbers, names and rows, which the bundled
-// cases have few of. CELLGATE_BEND=N writes N anew where Nova is installed.
+// bentGolden has cases of testdata/bend_cases.py with Nova 26.2.2's answers, by
+// testdata/nova_answers.py. They have odd texts, numbers, names and rows, which are rare in the
+// bundled cases. If Nova is installed, CELLGATE_BEND=N writes N new cases.
 const bentGolden = "testdata/nova-bent.jsonl.gz"
 
 func TestBentCases(t *testing.T) {
@@ -28,9 +28,9 @@ func TestBentCases(t *testing.T) {
 	compareBent(t, bentGolden, loadCases(t, bentGolden), 500)
 }
 
-// New cases every time, answered by the Nova that is installed. Their exceptions are
-// compared by class: the words for an object of Python's that nobody thought of are no
-// disagreement here, as they are in cases that stay.
+// Each run draws new cases, which the installed Nova answers. Their exceptions are compared by
+// class alone: the message for an unforeseen Python object may differ here, but not in the cases of
+// bentGolden.
 func TestBentAgainstNova(t *testing.T) {
 	testlong.Only(t, "TestBentCases")
 	n, seed := 1500, time.Now().UnixNano()%1_000_000
@@ -44,7 +44,7 @@ func TestBentAgainstNova(t *testing.T) {
 	}
 }
 
-// reworded gives the cases with exceptions that are compared by class alone.
+// reworded makes the exceptions of the cases compared by class alone.
 func reworded(cases []*goldenCase) []*goldenCase {
 	for _, c := range cases {
 		if e := c.Expected.Error; e != nil {
@@ -66,8 +66,8 @@ func compareBent(t *testing.T, file string, cases []*goldenCase, least int) {
 	scoresOf(t, file, cases).settle(t)
 }
 
-// askBent draws cases and has Nova answer them; what Nova takes for no request is
-// left out. It skips the test where there is no Nova.
+// askBent draws cases and has Nova answer them. It leaves out those that Nova does not accept as
+// requests, and skips the test if Nova is not installed.
 func askBent(t *testing.T, n int, seed int64) []byte {
 	t.Helper()
 	if testing.Short() {

@@ -18,8 +18,7 @@ import (
 	"cellgate/schedule"
 )
 
-// goldenCase is a line of the golden file: one request against a small cloud, and
-// what Nova 26.2.2 answered.
+// goldenCase is a line of the golden file: one request to a small cloud, and Nova 26.2.2's answer.
 type goldenCase struct {
 	ID      string       `json:"id"`
 	Now     goldenTime   `json:"now"`
@@ -36,7 +35,7 @@ type goldenCase struct {
 		Host     string `json:"host"`
 		CellUUID string `json:"cell_uuid"`
 		Deleted  int64  `json:"deleted"`
-		// Of instances whose flavor and image are known; else absent.
+		// Set if the instance's flavor and image are known, else absent.
 		FlavorID *int64            `json:"instance_type_id"`
 		Metadata map[string]string `json:"system_metadata"`
 	} `json:"instances"`
@@ -48,16 +47,16 @@ type goldenCase struct {
 	} `json:"aggregates"`
 	InstanceUUIDs []string       `json:"instance_uuids"`
 	RequestSpec   map[string]any `json:"request_spec"`
-	// Nova is the version that answered; "": 26.2.2.
+	// Nova is the version that answered; "" means 26.2.2.
 	Nova string `json:"nova"`
-	// Alone are the filters that per_filter has; nil: filtersAlone.
+	// Alone are the filters that per_filter covers; nil means filtersAlone.
 	Alone    []string       `json:"alone"`
 	Expected goldenExpected `json:"expected"`
-	// extraSpecs has the keys of the flavor's extra specs in their order.
+	// extraSpecs are the keys of the flavor's extra specs, in the order of the text.
 	extraSpecs []string
-	// replaced are hosts that came another way than from the rows of the line.
+	// replaced are hosts to use instead of the rows of the line.
 	replaced []goldenHost
-	// cells answer in place of tables of hosts; nil: they do not.
+	// cells answer instead of tables of hosts, unless nil.
 	cells []GoldenCell
 }
 
@@ -92,7 +91,7 @@ type goldenConfig struct {
 	} `json:"DEFAULT"`
 	// numbers has every option of [filter_scheduler] that is a number.
 	numbers map[string]float64
-	// unread are the options that nothing here reads.
+	// unread are the options that this harness does not read.
 	unread []string
 }
 
@@ -107,7 +106,7 @@ type goldenExpected struct {
 		Weight float64            `json:"weight"`
 		Raw    map[string]float64 `json:"raw"`
 	} `json:"weighed"`
-	// Limits of the hosts that passed, where the case has them.
+	// Limits of the hosts that passed; nil if the case lacks them.
 	Limits     map[string]goldenLimits `json:"limits"`
 	HostStates []goldenState           `json:"host_states"`
 	Sequence   *struct {
@@ -117,14 +116,14 @@ type goldenExpected struct {
 	Error *goldenError `json:"error"`
 }
 
-// goldenLimits are those of amounts, as SchedulerLimits has them.
+// goldenLimits are the limits of amounts in SchedulerLimits.
 type goldenLimits struct {
 	VCPUs    *int64 `json:"vcpu"`
 	MemoryMB *int64 `json:"memory_mb"`
 	DiskGB   *int64 `json:"disk_gb"`
 }
 
-// goldenState is what Nova's HostState had of a host when its filters ran.
+// goldenState is a host's HostState in Nova when the filters ran.
 type goldenState struct {
 	Host         string   `json:"host"`
 	CellUUID     string   `json:"cell_uuid"`
@@ -149,7 +148,7 @@ type goldenError struct {
 	Stage   string `json:"stage"`
 	Class   string `json:"class"`
 	Message string `json:"message"`
-	// reworded: the message may be another.
+	// reworded: the message need not be equal.
 	reworded bool
 }
 
@@ -164,7 +163,7 @@ type goldenService struct {
 	Deleted    int64       `json:"deleted"`
 }
 
-// goldenTime is a time in UTC without a zone in its text.
+// goldenTime is a time in UTC, with or without a zone in its text.
 type goldenTime time.Time
 
 func (t *goldenTime) UnmarshalText(b []byte) error {
@@ -189,13 +188,13 @@ func (c *goldenConfig) UnmarshalJSON(b []byte) error {
 			"ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter", "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter",
 		}
 	}
-	// The weighers are named a second time; equal hosts are in any order here; what
-	// filters could be enabled, and what computes tell of instances, bears on no choice.
+	// These four change no result here. The case also lists its weighers; hosts of equal weight may
+	// be in any order; available filters and instance tracking do not affect choices.
 	read := []string{"weight_classes", "shuffle_best_same_weighed_hosts", "available_filters", "track_instance_changes"}
 	for f := range reflect.TypeFor[goldenConfig]().Fields() {
 		name := f.Tag.Get("json")
 		read = append(read, name)
-		// So are those within a group.
+		// The options of a group must be known, too.
 		group, _ := all[name].(map[string]any)
 		var known []string
 		if f.Type.Kind() == reflect.Struct {
@@ -235,8 +234,8 @@ func loadGolden(t *testing.T) []*goldenCase {
 	return loadCases(t, bundledGolden)
 }
 
-// found gives the file that the caller of go test names, which runs tests in their
-// package's folder: a relative name is looked for from the module's root, too.
+// found gives the path of the file in CELLGATE_GOLDEN. go test runs in the package's folder, so a
+// relative name is also tried from the module's root.
 func found(t *testing.T, name string) string {
 	t.Helper()
 	tried := []string{name}
@@ -252,8 +251,8 @@ func found(t *testing.T, name string) string {
 	return ""
 }
 
-// loadCases reads a file of cases, and fails for those that cannot be read: the others
-// are compared all the same.
+// loadCases reads a file of cases. The test fails for cases that cannot be read, but goes on with
+// the others.
 func loadCases(t *testing.T, name string) []*goldenCase {
 	t.Helper()
 	cases, unreadable := readCases(t, name)
@@ -288,7 +287,7 @@ func parseCase(line []byte) (*goldenCase, error) {
 	return c, err
 }
 
-// linesOf gives the lines of a file, compressed or not, that are not empty.
+// linesOf gives the non-empty lines of a file, which may be compressed.
 func linesOf(t *testing.T, name string) [][]byte {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -315,31 +314,31 @@ func linesOf(t *testing.T, name string) [][]byte {
 	return all
 }
 
-// goldenHost is a host and what stands on it.
+// goldenHost is a host and its instances.
 type goldenHost struct {
 	schedule.Host
 	key       string
 	instances []schedule.ID
-	// details are what is known of them, if anything.
+	// details has the flavors and images of instances, where they are known.
 	details map[schedule.ID]schedule.Consumer
 }
 
-// consumer gives an instance on the host with what is known of it.
+// consumer gives an instance on the host with its details.
 func (h *goldenHost) consumer(id schedule.ID) schedule.Consumer {
 	c := h.details[id]
 	c.Instance = id
 	return c
 }
 
-// initialCPURatio and initialRAMRatio are the defaults of initial_cpu_… and
-// initial_ram_allocation_ratio in the release the cases come from (26.2.2:
-// nova/conf/compute.py). Later ones have 4 and 1.
+// initialCPURatio and initialRAMRatio are the defaults of initial_cpu_allocation_ratio and
+// initial_ram_allocation_ratio in the cases' release (26.2.2: nova/conf/compute.py). Later releases
+// have 4 and 1.
 const (
 	initialCPURatio = 16
 	initialRAMRatio = 1.5
 )
 
-// first gives the first that is not 0.
+// first gives the first ratio that is not 0.
 func first(ratios ...float64) float64 {
 	for _, r := range ratios {
 		if r != 0 {
@@ -356,9 +355,9 @@ func value[T any](option *T, otherwise T) T {
 	return *option
 }
 
-// hosts builds the hosts of a case from its rows, as Nova builds host states:
-// live compute nodes of the enabled or requested cells, with a live nova-compute
-// service record.
+// hosts builds the hosts of a case from its rows, as Nova builds host states. It takes the compute
+// nodes of the enabled cells, or of the requested cell, that are not deleted and have a
+// nova-compute service that is not deleted.
 func (c *goldenCase) hosts() ([]goldenHost, error) {
 	if c.replaced != nil {
 		return c.replaced, nil
@@ -406,8 +405,8 @@ func (c *goldenCase) hosts() ([]goldenHost, error) {
 	return out, nil
 }
 
-// flavorID is the flavorid of a flavor's number, of which a case has the request's
-// alone.
+// flavorID gives the flavorid of a flavor's number. A case has only the request's flavor, so others
+// get a made-up id.
 func (c *goldenCase) flavorID(number int64) string {
 	f := c.spec()["flavor"].(map[string]any)[dataKey].(map[string]any)
 	if f["id"] == float64(number) {
@@ -425,7 +424,7 @@ func imageOf(metadata map[string]string) *schedule.Image {
 	return &schedule.Image{Properties: (&findings{options: new(Options)}).properties(&s)}
 }
 
-// cellOf gives the first cell for a row that names none.
+// cellOf gives a row's cell; a row that names none is in the first.
 func (c *goldenCase) cellOf(uuid string) string {
 	if uuid == "" {
 		return c.Cells[0].UUID
@@ -433,8 +432,8 @@ func (c *goldenCase) cellOf(uuid string) string {
 	return uuid
 }
 
-// searched reports whether Nova loads hosts of the cell: the requested one alone,
-// unless the move may cross cells; else every enabled one.
+// searched reports whether Nova loads hosts of the cell. If a cell is requested, only that one is
+// searched, unless the move may cross cells. Otherwise all enabled cells are.
 func (c *goldenCase) searched(cell string) bool {
 	data := c.spec()
 	if d, ok := data["requested_destination"].(map[string]any); ok {

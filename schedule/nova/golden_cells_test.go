@@ -7,8 +7,8 @@ import (
 	"cellgate/schedule"
 )
 
-// askCells asks every cell, and joins what they answer as a gateway does: first where
-// the group's members are, then how the hosts that pass weigh, and then their order.
+// askCells asks every cell three times and joins the answers, as a gateway does: for the group's
+// members, for the bounds of the hosts that pass, and for their order.
 func askCells(cells []GoldenCell, hosts []goldenHost, q *schedule.Query) (answer, error) {
 	q.Limit = max(1, len(hosts))
 	known := &schedule.GlobalStats{}
@@ -43,7 +43,7 @@ func askCells(cells []GoldenCell, hosts []goldenHost, q *schedule.Query) (answer
 			a.hosts = append(a.hosts, answered{names[c.Host], c})
 		}
 	}
-	// A query cannot say on the wire that it is without weighers.
+	// A query on the wire cannot have an empty list of weighers.
 	if a.raised != nil && a.raised.Stage == schedule.StageWeigh && (passed <= 1 || len(q.Rules.Weighers) == 0) {
 		a.raised = nil
 	}
@@ -59,7 +59,7 @@ func askCells(cells []GoldenCell, hosts []goldenHost, q *schedule.Query) (answer
 	return a, nil
 }
 
-// joined is what is known over all cells; of bounds only when the members were.
+// joined are the stats over all cells; the bounds are included only if the cells knew all members.
 func joined(q *schedule.Query, all []*schedule.Proposal, bounds bool) *schedule.GlobalStats {
 	k := &schedule.GlobalStats{}
 	if g := q.Request.Group; g != nil {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(legacytest.Stop)) }
 
-// goldenRows are the rows of a case as they are.
+// goldenRows are the rows of a case, unparsed.
 type goldenRows struct {
 	ID    string `json:"id"`
 	Cells []struct {
@@ -40,9 +40,9 @@ type goldenRows struct {
 	} `json:"aggregates"`
 }
 
-// TestGoldenFromDatabases writes the rows of every golden case into Nova's own
-// tables, reads them with gateway/legacy/novadb, and demands of the hosts it gives what
-// TestGolden demands of those made from the lines. Without CELLGATE_LONG, MariaDB has each sixth case and PostgreSQL each twelfth.
+// TestGoldenFromDatabases writes the rows of golden cases into Nova's own tables, and reads them with
+// gateway/legacy/novadb. The resulting hosts must pass TestGolden like those made from the lines. Without
+// CELLGATE_LONG, MariaDB gets each sixth case and PostgreSQL each twelfth.
 func TestGoldenFromDatabases(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: 600 cases in databases take a minute")
@@ -73,7 +73,7 @@ func TestGoldenFromDatabases(t *testing.T) {
 	})
 }
 
-// eachOf gives the first of n, and each n-th after it.
+// eachOf gives the first element, and each n-th after it.
 func eachOf[T any](n int, all []T) (some []T) {
 	for i := 0; i < len(all); i += n {
 		some = append(some, all[i])
@@ -87,7 +87,7 @@ func loadRows(t *testing.T) []goldenRows {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // the file was only read
 	z, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func loadRows(t *testing.T) []goldenRows {
 	return all
 }
 
-// clouds are an API database and some cells', which one case after the other has.
+// clouds are an API database and the databases of three cells, which hold one case at a time.
 type clouds struct {
 	*testing.T
 	api     *legacytest.Database
@@ -135,7 +135,8 @@ func newClouds(t *testing.T, k legacytest.Kind) *clouds {
 	return w
 }
 
-// move writes a case's rows, and gives the case what is read of them. It counts the hosts.
+// move writes a case's rows, and gives the case the hosts that it reads back. It returns their
+// number.
 func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (n int) {
 	w.Helper()
 	w.write(g)
@@ -154,7 +155,7 @@ func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (n int) {
 			w.Fatalf("%s: cell %s, disabled: %t", c.ID, x.CellUUID, x.CellDisabled)
 		}
 		here := slices.Clone(x.Hosts)
-		for k := range here { // as they are at the case's time
+		for k := range here { // their state at the case's time
 			of := slices.IndexFunc(x.Services, func(s novadb.Service) bool { return s.ID == here[k].ServiceID })
 			here[k].Down = !x.Up(&x.Services[of], c.Time(), c.RowOptions().ServiceDownTime)
 		}
@@ -186,7 +187,7 @@ func (w *clouds) move(c *nova.GoldenCase, g *goldenRows) (n int) {
 	return n
 }
 
-// reader gives one of a cell for the options of a case.
+// reader gives the reader of a cell for the options of a case.
 func (w *clouds) reader(cell int, o nova.GoldenOptions) *novadb.Reader {
 	w.Helper()
 	key := fmt.Sprint(cell, o)
@@ -206,8 +207,8 @@ func (w *clouds) reader(cell int, o nova.GoldenOptions) *novadb.Reader {
 
 func cellName(i int) string { return fmt.Sprintf("cell%d", i) }
 
-// write gives the databases the rows of a case and no others. Ids are places in the
-// case's lists, over all cells.
+// write replaces all rows of the databases by those of a case. Ids are positions in the case's
+// lists, over all cells.
 func (w *clouds) write(g *goldenRows) {
 	w.Helper()
 	w.api.Empty(w)
@@ -219,7 +220,7 @@ func (w *clouds) write(g *goldenRows) {
 		cells = append(cells, legacytest.Row{"id": i + 1, "uuid": c.UUID, "name": cellName(i), "disabled": c.Disabled})
 	}
 	cellOf := func(r legacytest.Row) int {
-		uuid, _ := r["cell_uuid"].(string) // absent: the first
+		uuid, _ := r["cell_uuid"].(string) // absent: the first cell
 		return at[uuid]
 	}
 	mapped := map[any]bool{}
@@ -257,8 +258,8 @@ func (w *clouds) write(g *goldenRows) {
 	}
 }
 
-// complete gives all rows of a table the same columns, with what an absent one is,
-// and times as databases write them.
+// complete gives all rows of a table the same columns, with defaults for absent values, and formats
+// times as databases do.
 func complete(table string, rows []legacytest.Row) []legacytest.Row {
 	columns := map[string]any{"deleted": 0}
 	if table == "services" {

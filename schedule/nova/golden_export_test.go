@@ -7,34 +7,34 @@ import (
 	"cellgate/schedule"
 )
 
-// What tests outside of the package have of the golden harness.
+// The parts of the golden harness that tests outside of the package use.
 
 // GoldenFile is the bundled file of cases.
 const GoldenFile = bundledGolden
 
-// GoldenCase is a case.
+// GoldenCase is a line of the golden file.
 type GoldenCase = goldenCase
 
-// LoadGoldenCases reads the bundled cases. Their exceptions are compared by class: hosts
-// out of databases are in another order, so another one may be the first that raises.
+// LoadGoldenCases reads the bundled cases. Their exceptions are compared by class: databases give
+// hosts in another order, so another host may raise first.
 func LoadGoldenCases(t *testing.T) []*GoldenCase {
 	t.Helper()
 	return reworded(loadCases(t, bundledGolden))
 }
 
-// Time is the case's clock.
+// Time is the time at which Nova answered the case.
 func (c *goldenCase) Time() time.Time { return time.Time(c.Now) }
 
 // Searched reports whether Nova loads hosts of the cell.
 func (c *goldenCase) Searched(cell string) bool { return c.searched(cell) }
 
-// GoldenOptions are the options of a case that bear on its rows; 0 is not set.
+// GoldenOptions are the options of a case that affect its rows; a ratio of 0 is not set.
 type GoldenOptions struct {
 	CPU, RAM, Disk, InitialCPU, InitialRAM, InitialDisk float64
 	ServiceDownTime                                     time.Duration
 }
 
-// RowOptions gives them, with the defaults of the cases' release.
+// RowOptions gives the case's GoldenOptions, with the defaults of its release.
 func (c *goldenCase) RowOptions() GoldenOptions {
 	d := &c.Config.Default
 	return GoldenOptions{
@@ -44,8 +44,7 @@ func (c *goldenCase) RowOptions() GoldenOptions {
 	}
 }
 
-// SetHosts has the case go on with these hosts, in this order, and the instances on
-// them.
+// SetHosts replaces the hosts of the case, in this order, and their instances.
 func (c *goldenCase) SetHosts(hosts []schedule.Host, instances map[schedule.ID][]schedule.ID) {
 	c.replaced = []goldenHost{}
 	for _, h := range hosts {
@@ -56,11 +55,11 @@ func (c *goldenCase) SetHosts(hosts []schedule.Host, instances map[schedule.ID][
 // GoldenCell answers queries for the hosts of a case that are in a cell.
 type GoldenCell func(*schedule.Query) (*schedule.Proposal, error)
 
-// SetCells has cells answer for the hosts of the case.
+// SetCells makes cells answer for the hosts of the case.
 func (c *goldenCase) SetCells(cells []GoldenCell) { c.cells = cells }
 
-// RunGolden runs cases as TestGolden does, and single picks and sequences over one
-// split each; it gives what was compared, in words.
+// RunGolden compares cases as TestGolden does, with picks over one split each. It returns a text of
+// what was compared.
 func RunGolden(t *testing.T, cases []*GoldenCase) string {
 	t.Helper()
 	all := goldenScores(t, cases)

@@ -8,7 +8,7 @@ import (
 	"cellgate/schedule"
 )
 
-// An exception with other words disagrees, in cases of any file and at any stage.
+// A case disagrees if an exception has another message, whatever its file and stage.
 func TestOtherWordsOfAnExceptionDisagree(t *testing.T) {
 	stages := map[string]int{}
 	for _, c := range loadCases(t, bentGolden) {
@@ -36,8 +36,8 @@ func TestOtherWordsOfAnExceptionDisagree(t *testing.T) {
 	}
 }
 
-// What a case names and there is not, or does not say, disagrees and is named: a file
-// of another release would else agree by what is not compared.
+// A case disagrees, with the name in the error, if it names something unknown or lacks an answer. A
+// file of another release would otherwise agree because parts were not compared.
 func TestCasesOfUnknownNamesDisagree(t *testing.T) {
 	lines := linesOf(t, bundledGolden)
 	ranked := slices.IndexFunc(lines, func(line []byte) bool {

@@ -15,13 +15,13 @@ import (
 	"cellgate/schedule"
 )
 
-// newestGolden has what Nova 33.0.0 (2026.1) answers to the bundled cases and to the
-// bent ones, by their ids (testdata/newest_answers.py). CELLGATE_NEWEST=FOLDER asks
-// anew, with the clones that the script wants in the folder.
+// newestGolden has the answers of Nova 33.0.0 (2026.1) to the bundled and the bent cases, by case
+// id (testdata/newest_answers.py). CELLGATE_NEWEST=FOLDER asks again; the script needs its clones
+// in that folder.
 const newestGolden = "testdata/nova-newest.jsonl.gz"
 
-// What Zed and the newest release decide is the same, but for what newerRule names, and
-// both are as here.
+// The newest release decides like Zed, and like this package, except for the cases that newerRule
+// names.
 func TestNewestCases(t *testing.T) {
 	if folder := os.Getenv("CELLGATE_NEWEST"); folder != "" {
 		writeNewest(t, folder)
@@ -33,8 +33,8 @@ func TestNewestCases(t *testing.T) {
 	scoresOf(t, newestGolden, cases).settle(t)
 }
 
-// newestCases are the cases with the newest release's answers, and how many are left
-// out for a rule of its own.
+// newestCases are the cases with the newest release's answers. left is the number of cases that
+// newerRule leaves out.
 func newestCases(t *testing.T) (cases []*goldenCase, left int) {
 	t.Helper()
 	answers := map[string]*goldenExpected{}
@@ -42,7 +42,7 @@ func newestCases(t *testing.T) (cases []*goldenCase, left int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // the file was only read
 	z, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +78,8 @@ func newestCases(t *testing.T) (cases []*goldenCase, left int) {
 	return cases, left
 }
 
-// newerRule names what the newest release does in another way than Zed with a case, and
-// than the core: docs/reference/nova-parity.md has it. Empty: nothing.
+// newerRule names the rule by which the newest release decides the case unlike Zed and the core;
+// "": there is none. docs/reference/nova-parity.md describes it.
 func (c *goldenCase) newerRule() string {
 	for i := range c.ComputeNodes {
 		if v := c.ComputeNodes[i].HypervisorVersion; v > 0 && v < 1000 {

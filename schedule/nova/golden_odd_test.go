@@ -12,8 +12,8 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// A case whose form nobody thought of disagrees or agrees for itself: whatever it lacks,
-// the others are compared, and none ends the run.
+// A case of an unforeseen form agrees or disagrees by itself. Whatever it lacks, the other cases
+// are compared.
 func TestOddCasesDoNotEndTheRun(t *testing.T) {
 	var given []map[string]any
 	for _, line := range linesOf(t, bundledGolden) {
@@ -40,7 +40,8 @@ func TestOddCasesDoNotEndTheRun(t *testing.T) {
 		}
 		lines = append(lines, string(b))
 	}
-	// Every place, of lists the first alone, without what is there or with null; a third of them in make test.
+	// Each path, in lists only of the first element, is deleted or set to null. Without CELLGATE_LONG, every third path
+	// is.
 	for i, c := range given {
 		for k, path := range places(c, "", nil) {
 			if k%3 != 0 && !testlong.On() {
@@ -79,7 +80,7 @@ func TestOddCasesDoNotEndTheRun(t *testing.T) {
 	}
 }
 
-// places are the paths of what a case has, of lists the first alone.
+// places are the paths in a case, in lists only those of the first element.
 func places(v any, path string, all []string) []string {
 	switch x := v.(type) {
 	case map[string]any:
@@ -94,7 +95,7 @@ func places(v any, path string, all []string) []string {
 	return all
 }
 
-// without takes a place out of a case, or makes it null.
+// without deletes a path of a case, or sets it to null.
 func without(v any, path string, null bool) {
 	key, rest, more := strings.Cut(path, "\x00")
 	switch x := v.(type) {
@@ -112,8 +113,8 @@ func without(v any, path string, null bool) {
 	}
 }
 
-// More than one of the best may be drawn from, options may be left to Nova's defaults,
-// and those of weighers that do not run, or without bearing, may be there.
+// Cases may draw from several best hosts. They may also have options that affect nothing, or that
+// belong to weighers that do not run.
 func TestOptionsOfOtherCases(t *testing.T) {
 	for _, options := range []map[string]any{
 		{"host_subset_size": 3.0},
@@ -141,7 +142,7 @@ func TestOptionsOfOtherCases(t *testing.T) {
 				t.Fatal(err)
 			}
 			cases = append(cases, one)
-			// The text has lost the order of the extra specs.
+			// Marshalling lost the order of the extra specs.
 			if one.extraSpecs, err = extraSpecOrder(line); err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +161,7 @@ func TestOptionsOfOtherCases(t *testing.T) {
 	}
 }
 
-// A pick of a host that weighs less disagrees, unless one of so many best is drawn.
+// A pick of a host of lower weight disagrees, unless the subset to draw from includes the host.
 func TestWrongPicksDisagree(t *testing.T) {
 	wrong := 0
 	for _, c := range loadCases(t, bundledGolden)[:60] {

@@ -9,8 +9,8 @@ import (
 	"cellgate/schedule"
 )
 
-// rules are what a case decides by: its filters, weighers and options. What
-// raises in Nova is to raise.
+// rules are a case's filters, weighers and options. They are strict: if Nova raises, the core must
+// raise.
 func (c *goldenCase) rules(filters []string, weighers []schedule.Weigher) *schedule.Rules {
 	if weighers == nil {
 		weighers = []schedule.Weigher{}
@@ -49,8 +49,8 @@ func (c *goldenCase) options() *schedule.Options {
 	return o
 }
 
-// weighers gives the weighers in Nova's order with their multipliers; missing
-// names one that the core does not have.
+// weighers gives the weighers in Nova's order, with their multipliers. missing names a weigher that
+// the core lacks.
 func (c *goldenCase) weighers() (ws []schedule.Weigher, missing string) {
 	ws = []schedule.Weigher{}
 	for _, name := range c.Config.Weighers {
@@ -77,8 +77,8 @@ func (c *goldenCase) weighers() (ws []schedule.Weigher, missing string) {
 	return ws, ""
 }
 
-// extraSpecOrder gives the flavor's extra specs in the order of the text, which
-// is Nova's: it shows in which of several errors is raised.
+// extraSpecOrder gives the flavor's extra specs in the order of the text, which is Nova's. The
+// order decides which of several errors is raised.
 func extraSpecOrder(line []byte) ([]string, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	for _, key := range []string{"request_spec", dataKey, "flavor", dataKey, "extra_specs"} {
@@ -90,7 +90,7 @@ func extraSpecOrder(line []byte) ([]string, error) {
 	}
 	var keys []string
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
-		return nil, err // None are null.
+		return nil, err // null: there are none
 	}
 	for d.More() {
 		k, err := d.Token()
@@ -105,7 +105,7 @@ func extraSpecOrder(line []byte) ([]string, error) {
 	return keys, nil
 }
 
-// enter goes to the value of a key of the object that comes next.
+// enter moves to the value of a key in the next object.
 func enter(d *json.Decoder, key string) error {
 	if _, err := d.Token(); err != nil {
 		return err

@@ -17,11 +17,11 @@ import (
 	"cellgate/schedule"
 )
 
-// releaseGolden are cases for filters and weighers that the release of the other
-// cases does not have: testdata/release_cases.py drew them, and their own code of the
-// releases in nova-releases.json answered (testdata/release_answers.py).
-// CELLGATE_RELEASES=N writes N anew, where Nova is installed and
-// CELLGATE_NOVA_CLONE is the git directory of a clone of Nova with its tags.
+// releaseGolden has cases for filters and weighers that the other cases' release lacks.
+// testdata/release_cases.py drew the cases. The filters' own code, in the releases of
+// nova-releases.json, answered them (testdata/release_answers.py). CELLGATE_RELEASES=N writes N new
+// cases. This needs an installed Nova, and in CELLGATE_NOVA_CLONE the git directory of a clone of
+// Nova with its tags.
 const (
 	releaseGolden = "testdata/nova-releases.jsonl.gz"
 	releaseIndex  = "testdata/nova-releases.json"
@@ -55,7 +55,7 @@ func loadReleases(t *testing.T) *releases {
 	return r
 }
 
-// namesOf names the releases of a filter or weigher; "" when it is none of theirs.
+// namesOf names the releases that answered for a filter or weigher; "" if none did.
 func (r *releases) namesOf(name string) string {
 	source, ok := r.Filters[name]
 	if !ok {
@@ -68,7 +68,7 @@ func (r *releases) namesOf(name string) string {
 	return strings.Join(names, " and ")
 }
 
-// Each filter and weigher that Nova has had stands in one of the two lists.
+// Each of Nova's filters is in filtersAlone or in releaseIndex.
 func TestReleasesHaveEveryFilterAndWeigher(t *testing.T) {
 	r := loadReleases(t)
 	own := []string{
@@ -91,7 +91,7 @@ func TestReleaseCases(t *testing.T) {
 	compareReleases(t, releaseGolden, 600, 20)
 }
 
-// New cases every time, answered by the code in the clone of Nova.
+// Each run draws new cases, which the code in the clone of Nova answers.
 func TestReleasesAgainstNova(t *testing.T) {
 	n, seed := 60, time.Now().UnixNano()%1_000_000
 	if os.Getenv("CELLGATE_LONG") != "" {
@@ -107,8 +107,8 @@ func TestReleasesAgainstNova(t *testing.T) {
 	}
 }
 
-// compareReleases demands besides that each filter rejects, and each weigher tells
-// apart, hosts in so many cases.
+// compareReleases also demands that in so many cases each filter rejects hosts, and each weigher
+// gives hosts different raw weights.
 func compareReleases(t *testing.T, name string, least, saying int) {
 	t.Helper()
 	cases := loadCases(t, name)
@@ -127,8 +127,8 @@ func compareReleases(t *testing.T, name string, least, saying int) {
 	}
 }
 
-// askReleases draws cases and has them answered. It skips the test where Nova or its
-// clone is not there.
+// askReleases draws cases and has Nova's code answer them. It skips the test if CELLGATE_NOVA_CLONE
+// is not set.
 func askReleases(t *testing.T, n int, seed int64) []byte {
 	t.Helper()
 	clone := os.Getenv("CELLGATE_NOVA_CLONE")

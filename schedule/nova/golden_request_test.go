@@ -11,7 +11,7 @@ import (
 	"cellgate/schedule"
 )
 
-// filtersAlone are the filters of the release the cases come from.
+// filtersAlone are the filters of the cases' release.
 var filtersAlone = []string{
 	"AggregateImagePropertiesIsolation", "AggregateInstanceExtraSpecsFilter", "AggregateIoOpsFilter",
 	"AggregateMultiTenancyIsolation", "AggregateNumInstancesFilter", "AggregateTypeAffinityFilter",
@@ -21,7 +21,7 @@ var filtersAlone = []string{
 	"ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter", "SimpleCIDRAffinityFilter",
 }
 
-// tried are the filters that a case was asked about alone.
+// tried are the filters that the case has an answer of alone.
 func (c *goldenCase) tried() []string {
 	switch {
 	case c.Alone != nil:
@@ -35,9 +35,8 @@ func (c *goldenCase) tried() []string {
 // there reports whether the core has the filter.
 func there(filter string) bool { return slices.Contains(schedule.Filters(), filter) }
 
-// translate gives the request of a case as the core takes it. What FromPrimitive
-// refuses as not supported is taken out and named: the harness compares what does
-// not depend on it.
+// translate gives the request of a case as the core reads it. It removes and names what
+// FromPrimitive refuses as not supported, so that the harness can compare the rest.
 func (c *goldenCase) translate() (r *schedule.Request, refused []string, err error) {
 	spec := clone(c.RequestSpec)
 	strict := &Options{Strict: true, Release: 26}
@@ -66,12 +65,12 @@ func (c *goldenCase) translate() (r *schedule.Request, refused []string, err err
 	if r.Group != nil {
 		r.Group.MembersExact = true
 	}
-	// The instance of the request may be there already, if it is moved.
+	// If the request is a move, its instance may be on a host already.
 	if t.InstanceUUID != "" {
 		r.Moving = mustID(t.InstanceUUID)
 	}
 	r.Nova.Rebuild = t.Rebuild
-	// A decoded map has lost the order of the extra specs.
+	// Decoding into a map lost the order of the extra specs.
 	slices.SortStableFunc(r.Nova.Flavor.ExtraSpecs, func(a, b schedule.Pair) int {
 		return slices.Index(c.extraSpecs, a.Key) - slices.Index(c.extraSpecs, b.Key)
 	})
@@ -90,7 +89,7 @@ func clone(m map[string]any) map[string]any {
 	return out
 }
 
-// strip takes out what is refused.
+// strip deletes what FromPrimitive refuses.
 func strip(data map[string]any) {
 	refusedIn := func(rules []rule, m map[string]any) {
 		for k := range m {
@@ -110,7 +109,7 @@ func strip(data map[string]any) {
 	}
 }
 
-// unknown names a filter, a weigher or an option of the case that there is not.
+// unknown names a filter, weigher or option of the case that does not exist.
 func (c *goldenCase) unknown() error {
 	for _, f := range slices.Concat(c.Config.EnabledFilters, slices.Sorted(maps.Keys(c.Expected.PerFilter)), slices.Sorted(maps.Keys(c.Expected.PerFilterError))) {
 		if !there(f) && !slices.Contains(filtersAlone, f) {
@@ -133,20 +132,19 @@ func (c *goldenCase) unknown() error {
 	return nil
 }
 
-// chain is what stands for the enabled filters of a case.
+// chain replaces the enabled filters of a case.
 type chain struct {
-	// names of those the core has, in order.
+	// names are the filters that the core has, in order.
 	names []string
-	// hosts are the case's without those that the other filters reject, by
-	// Nova's own answer: what is decided over the rest is the core's to match.
+	// hosts are the case's hosts, without those that the missing filters reject by Nova's answer.
+	// The core must match Nova's decision over these hosts.
 	hosts []goldenHost
-	// missing are the filters whose answer was taken.
+	// missing are the filters whose answers are Nova's.
 	missing []string
 }
 
-// chain splits the enabled filters into those the core has and those whose answer
-// is taken from the case. Forced hosts skip all filters in Nova; here those that
-// stand for Placement run, which the cases leave out.
+// chain splits the enabled filters into those that the core has, and those whose answer is taken
+// from the case. In Nova, forced hosts skip all filters; here only HostFilter runs for them.
 func (c *goldenCase) chain(r *schedule.Request, hosts []goldenHost) (chain, error) {
 	ch := chain{names: []string{schedule.HostFilter}, hosts: hosts}
 	if r.Forced() {

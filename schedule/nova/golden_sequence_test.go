@@ -12,9 +12,9 @@ import (
 // splits is how many random splits into cells each case is planned over.
 const splits = 12
 
-// TestI5_GoldenSequences splits the hosts of each case into one to five cells at
-// random and demands that the plan over them picks what Nova picked from all
-// hosts. Cases without a sequence are a sequence of one.
+// TestI5_GoldenSequences splits the hosts of each case at random into one to five cells. The plan
+// over these cells must pick what Nova picked from all hosts. A case without a sequence is a
+// sequence of one.
 func TestI5_GoldenSequences(t *testing.T) {
 	all := replayCases(t, loadGolden(t), splits)
 	if bundled() && (all.scoreOf("sequences").cases < 50*splits || all.scoreOf("single picks").cases < 480*splits) {
@@ -23,8 +23,7 @@ func TestI5_GoldenSequences(t *testing.T) {
 	}
 }
 
-// replayCases plans every case over so many splits, and fails where the picks are
-// not Nova's.
+// replayCases plans every case over so many splits, and fails if the picks are not Nova's.
 func replayCases(t *testing.T, cases []*goldenCase, splits uint64) scores {
 	t.Helper()
 	all := scores{}
@@ -69,7 +68,7 @@ func replayInto(t *testing.T, all scores, cases []*goldenCase, splits uint64) {
 	t.Logf("plans: %d, first pick in one round: %d", plans, oneRound)
 }
 
-// replay makes a case ready; reason says what is missing to plan it.
+// replay prepares a case. reason says why the case cannot be planned; "": it can.
 func (c *goldenCase) replay() (p replay, reason string, err error) {
 	hosts, err := c.hosts()
 	if err != nil {
@@ -91,7 +90,7 @@ func (c *goldenCase) replay() (p replay, reason string, err error) {
 	return p, reason, nil
 }
 
-// unsteady says why a sequence cannot be replayed by what the core consumes.
+// unsteady says why the core cannot replay a sequence: its picks consume what no filter here reads.
 func (c *goldenCase) unsteady() string {
 	data := c.spec()
 	switch {
@@ -103,7 +102,7 @@ func (c *goldenCase) unsteady() string {
 	return ""
 }
 
-// replay plans one case over one split, following Nova where weights tie.
+// replay plans a case over one split. If weights tie, it continues from Nova's pick.
 type replay struct {
 	c     *goldenCase
 	r     *schedule.Request
@@ -126,8 +125,8 @@ func (p *replay) run() error {
 	}
 	hosts, r := p.hosts, *p.r
 	for done := 0; done < len(instances); {
-		// Nova asks for one instance after the other. Here they are one request,
-		// unless one of them is on a host already and may stay there.
+		// Nova asks for one instance after the other. Here the rest is one request, unless an
+		// instance is on a host already and may stay there.
 		batch := instances[done:]
 		r.Moving = schedule.ID{}
 		if p.on(batch) {
@@ -143,7 +142,7 @@ func (p *replay) run() error {
 		case err != nil:
 			return err
 		case done == len(want) && len(got) == 0:
-			return nil // Nova found no host for the next, either.
+			return nil // Nova found no host for this instance, either
 		case done == len(want):
 			return fmt.Errorf("instance %d on %s, want none", done, got[0])
 		case len(got) == 0:
@@ -158,7 +157,7 @@ func (p *replay) run() error {
 			hosts, r = follow(hosts, r, w, instances[done])
 			done++
 			if got[i] != w {
-				break // Another of equal weight: plan on from Nova's pick.
+				break // another host of equal weight: plan on from Nova's pick
 			}
 		}
 	}
@@ -184,7 +183,7 @@ func (p *replay) wanted() (picks []string, instances []schedule.ID) {
 		}
 		return s.Hosts, instances
 	}
-	// A request that names no instance is for some.
+	// If the request names no instance, any id will do.
 	id := schedule.ID{1}
 	if text, named := p.c.spec()["instance_uuid"].(string); named {
 		id = mustID(text)
@@ -199,7 +198,7 @@ func (p *replay) wanted() (picks []string, instances []schedule.ID) {
 	return picks, []schedule.ID{id}
 }
 
-// plan runs the plan over n cells and gives the names of the hosts picked.
+// plan runs the plan over n tables, and gives the names of the picked hosts.
 func (p *replay) plan(n int, hosts []goldenHost, r *schedule.Request, instances []schedule.ID) ([]string, error) {
 	tables := make([]*schedule.Table, n)
 	names := map[schedule.ID]string{}
@@ -212,7 +211,7 @@ func (p *replay) plan(n int, hosts []goldenHost, r *schedule.Request, instances 
 	return p.drive(n, names, r, instances, func(cell int, q *schedule.Query) (*schedule.Proposal, error) { return tables[cell].Propose(q) })
 }
 
-// planCells runs the plan over the cells that the hosts are in.
+// planCells runs the plan over the case's own cells.
 func (p *replay) planCells(_ int, hosts []goldenHost, r *schedule.Request, instances []schedule.ID) ([]string, error) {
 	names := map[schedule.ID]string{}
 	for _, h := range hosts {
@@ -221,7 +220,7 @@ func (p *replay) planCells(_ int, hosts []goldenHost, r *schedule.Request, insta
 	return p.drive(len(p.c.cells), names, r, instances, func(cell int, q *schedule.Query) (*schedule.Proposal, error) { return p.c.cells[cell](q) })
 }
 
-// drive runs the plan over n cells, and gives the names of the hosts picked.
+// drive runs the plan over n cells, and gives the names of the picked hosts.
 func (p *replay) drive(n int, names map[schedule.ID]string, r *schedule.Request, instances []schedule.ID, ask func(int, *schedule.Query) (*schedule.Proposal, error)) ([]string, error) {
 	plan := schedule.NewPlan(schedule.PlanConfig{
 		Request: r, Rules: p.rules, Seed: p.seed, Instances: instances, Cells: n, MaxRounds: 8,
@@ -252,7 +251,7 @@ func (p *replay) drive(n int, names map[schedule.ID]string, r *schedule.Request,
 	return picks, nil
 }
 
-// follow consumes from Nova's pick as Nova does.
+// follow consumes Nova's pick on its host, as Nova does.
 func follow(hosts []goldenHost, r schedule.Request, key string, instance schedule.ID) ([]goldenHost, schedule.Request) {
 	hosts = slices.Clone(hosts)
 	for i := range hosts {
@@ -276,8 +275,8 @@ func follow(hosts []goldenHost, r schedule.Request, key string, instance schedul
 	return hosts, r
 }
 
-// consumeHardware takes NUMA cells and devices, by the core: a golden case does not
-// say what Nova took, only what it then picked.
+// consumeHardware takes NUMA cells and devices by the core's own rules, since a golden case does
+// not tell which ones Nova took.
 func consumeHardware(h *goldenHost, r *schedule.Request, instance schedule.ID) {
 	if r.Nova.NUMA == nil && len(r.Nova.PCI) == 0 {
 		return
@@ -287,13 +286,13 @@ func consumeHardware(h *goldenHost, r *schedule.Request, instance schedule.ID) {
 	e.Take(schedule.TentativePlacement{Host: h.UUID, Instance: instance}, r)
 	after, _ := e.Table().Host(h.UUID)
 	if after.View.NumIOOps == h.View.NumIOOps {
-		h.View.NumIOOps-- // The devices are not there: Nova's exception came before it counted.
+		h.View.NumIOOps-- // devices are missing: Nova raised before it counted the operation
 	}
 	h.Facts, h.View.PCIFree = after.Facts, after.View.PCIFree
 }
 
-// tied reports whether the two hosts weigh the same, or both are among the best of
-// which one is drawn.
+// tied reports whether the two hosts have the same weight, or are both in the subset that Nova
+// draws from.
 func (p *replay) tied(hosts []goldenHost, r *schedule.Request, a, b string) bool {
 	pr, err := tableOf(hosts, nil).Propose(&schedule.Query{
 		Request: r, Rules: p.rules, Seed: p.seed, Limit: len(hosts),

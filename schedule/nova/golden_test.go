@@ -16,23 +16,22 @@ import (
 	"cellgate/schedule"
 )
 
-// bundled reports whether the cases are the ones that come with the source.
+// bundled reports whether the bundled cases are compared.
 func bundled() bool { return os.Getenv("CELLGATE_GOLDEN") == "" }
 
-// score counts the cases of one thing compared: a filter, a weigher, whole
-// requests.
+// score counts the cases of one subject: a filter, a weigher, or whole requests.
 type score struct {
 	cases, agree int
-	// rejecting counts the cases in which Nova rejects a host by it, or in which
-	// raw weights differ: those that say something.
+	// rejecting counts the cases that prove something: Nova's filter rejects a host, or raw weights
+	// differ.
 	rejecting int
-	// notYet counts the cases that were not compared for want of a filter, or
-	// with that filter's answer taken from the case.
+	// notYet counts the cases that were not compared because the core lacks a filter, or that were
+	// compared with Nova's answer for that filter.
 	notYet int
-	first  string // disagreement
+	first  string // the first disagreement
 }
 
-// scores are by name.
+// scores gives the score of each subject by name.
 type scores map[string]*score
 
 func (s scores) scoreOf(name string) *score {
@@ -42,7 +41,7 @@ func (s scores) scoreOf(name string) *score {
 	return s[name]
 }
 
-// count takes in a comparison; err says how it disagrees.
+// count adds a comparison. says: it proves something. err is the disagreement; nil: they agree.
 func (s scores) count(t *testing.T, name, id string, says bool, err error) {
 	t.Helper()
 	x := s.scoreOf(name)
@@ -57,7 +56,7 @@ func (s scores) count(t *testing.T, name, id string, says bool, err error) {
 	if x.first == "" {
 		x.first = id + ": " + err.Error()
 	}
-	// One line each, for who runs a file of their own.
+	// One line for each disagreement helps users who compare a file of their own.
 	t.Logf("%s: %s: %v", name, id, err)
 }
 
@@ -76,7 +75,7 @@ func (s scores) String() string {
 	return b.String()
 }
 
-// settle fails for every disagreement.
+// settle fails the test for every subject with a disagreement.
 func (s scores) settle(t *testing.T) {
 	t.Helper()
 	t.Logf("%d things compared:%v", len(s), s)
@@ -88,7 +87,7 @@ func (s scores) settle(t *testing.T) {
 	}
 }
 
-// complete fails when a thing was compared nowhere.
+// complete fails the test if a subject was never compared.
 func (s scores) complete(t *testing.T) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s)) {
@@ -98,11 +97,10 @@ func (s scores) complete(t *testing.T) {
 	}
 }
 
-// TestGolden runs every case: the hosts made of its rows and their states, each
-// filter alone, the enabled filters together, weights, order and raw weights, the
-// picks (of sequences one after the other, over one random split into cells;
-// TestI5_GoldenSequences has more of them), and errors. CELLGATE_GOLDEN names
-// another file.
+// TestGolden compares for every case: hosts and their states, each filter alone, the enabled
+// filters together, weights, order, raw weights, picks, and errors. Picks are planned over one
+// random split into cells; TestI5_GoldenSequences tries more splits. CELLGATE_GOLDEN names another
+// file.
 func TestGolden(t *testing.T) {
 	all := scoresOf(t, cmp.Or(os.Getenv("CELLGATE_GOLDEN"), bundledGolden), loadGolden(t))
 	all.settle(t)
@@ -131,11 +129,10 @@ func goldenScores(t *testing.T, cases []*goldenCase) scores {
 	return all
 }
 
-// scored has what goldenScores gave for each file of cases: the page of parity tells of the
-// same that other tests compare.
+// scored caches goldenScores by file, since TestParity reports the same comparisons as other tests.
 var scored = map[string]scores{}
 
-// scoresOf gives the goldenScores of a file's cases, reckoned once.
+// scoresOf gives the goldenScores of a file's cases, computed once.
 func scoresOf(t *testing.T, file string, cases []*goldenCase) scores {
 	t.Helper()
 	if scored[file] == nil {
@@ -144,8 +141,8 @@ func scoresOf(t *testing.T, file string, cases []*goldenCase) scores {
 	return scored[file]
 }
 
-// guarded gives a panic as an error: a case of a form that nobody thought of must not
-// keep the others from being compared.
+// guarded returns a panic as an error, so that a case of an unforeseen form does not keep the
+// others from being compared.
 func guarded(t *testing.T, run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -164,12 +161,12 @@ type goldenRun struct {
 	r       *schedule.Request
 	hosts   []goldenHost
 	refused []string
-	// partly: what a missing filter says was taken from the case, or what follows
-	// from it was not compared.
+	// partly: a missing filter's answer was taken from the case, or its consequences were not
+	// compared.
 	partly bool
 }
 
-// run gives the first disagreement.
+// run compares the case, and returns the first disagreement.
 func (g *goldenRun) run() error {
 	var err error
 	if g.hosts, err = g.c.hosts(); err != nil {
@@ -181,7 +178,7 @@ func (g *goldenRun) run() error {
 	if g.r, g.refused, err = g.c.translate(); err != nil {
 		return fmt.Errorf("translation: %w", err)
 	}
-	// The rest is compared without what is refused, but the case does not agree.
+	// The rest is compared without the refused parts, but the case does not agree.
 	var refusal error
 	if len(g.refused) > 0 {
 		refusal = fmt.Errorf("the request is refused for %s", strings.Join(g.refused, ", "))
@@ -192,7 +189,7 @@ func (g *goldenRun) run() error {
 	if e := g.c.Expected.Error; e != nil && e.Stage == schedule.StageHostStates {
 		err := g.raises(e, g.c.rules([]string{schedule.HostFilter}, nil))
 		if err != nil && g.failsAs(e) {
-			err = nil // Nova reads the rows of several hosts in no order.
+			err = nil // Nova may read any of the bad rows first
 		}
 		return g.note("(host states raise)", true, err)
 	}
@@ -213,7 +210,7 @@ func (g *goldenRun) run() error {
 	return bad
 }
 
-// states compares what is made of the rows with Nova's host states.
+// states compares the hosts made from the rows with Nova's host states.
 func (g *goldenRun) states() error {
 	for _, want := range g.c.Expected.HostStates {
 		i := slices.IndexFunc(g.hosts, func(h goldenHost) bool { return h.key == want.Host && h.Cell == want.CellUUID })
@@ -244,7 +241,7 @@ func (g *goldenRun) states() error {
 	return nil
 }
 
-// failsAs reports whether reading some host's row raises the exception.
+// failsAs reports whether reading the row of any host raises the exception.
 func (g *goldenRun) failsAs(want *goldenError) bool {
 	return slices.ContainsFunc(g.hosts, func(h goldenHost) bool {
 		for field, exception := range h.Facts.Failed {
@@ -257,8 +254,8 @@ func (g *goldenRun) failsAs(want *goldenError) bool {
 	})
 }
 
-// isNovaMessage reports whether a message is Nova's. Of a row that cannot be read, its column and
-// key stand before.
+// isNovaMessage reports whether a message is Nova's. For an unreadable row, the column and key may
+// precede Nova's message.
 func (e *goldenError) isNovaMessage(message string) bool {
 	return e.reworded || message == e.Message || e.Stage == schedule.StageHostStates && strings.HasSuffix(message, ": "+e.Message)
 }
@@ -276,7 +273,7 @@ func keys(hosts []goldenHost) []string {
 	return out
 }
 
-// alone runs each filter over all hosts, without the request's own restriction.
+// alone runs each filter alone over all hosts, without the request's restrictions to hosts.
 func (g *goldenRun) alone() (bad error) {
 	free := *g.r
 	free.IgnoreHosts, free.ForceHosts, free.ForceNodes, free.Destination = nil, nil, nil, nil
@@ -349,7 +346,7 @@ func (g *goldenRun) together() error {
 	return nil
 }
 
-// limits compares what the filters set of the hosts that passed.
+// limits compares the limits that the filters set for hosts that passed.
 func (g *goldenRun) limits(got answer) error {
 	for _, h := range got.hosts {
 		var have goldenLimits
@@ -376,7 +373,7 @@ func (l goldenLimits) String() string {
 	return "{" + strings.TrimSpace(b.String()) + "}"
 }
 
-// raises compares what Nova raised with what the core does.
+// raises compares Nova's exception with the core's.
 func (g *goldenRun) raises(want *goldenError, rules *schedule.Rules) error {
 	got, err := g.ask(g.hosts, &schedule.Query{Request: g.r, Rules: rules})
 	if err != nil {
@@ -385,7 +382,7 @@ func (g *goldenRun) raises(want *goldenError, rules *schedule.Rules) error {
 	return sameError(want, got.raised)
 }
 
-// ask asks the hosts, as one table or in the cells that they are in.
+// ask asks the hosts' own cells, or one table of the hosts.
 func (g *goldenRun) ask(hosts []goldenHost, q *schedule.Query) (answer, error) {
 	if g.c.cells != nil && len(hosts) == len(g.hosts) {
 		return askCells(g.c.cells, hosts, q)
@@ -405,7 +402,7 @@ func sameError(want *goldenError, got *schedule.NovaException) error {
 	return nil
 }
 
-// weights checks order up to ties, weights and raw weights, the latter by weigher.
+// weights compares order up to ties, weights, and the raw weights of each weigher.
 func (g *goldenRun) weights(got answer, rules *schedule.Rules) error {
 	want := g.c.Expected.Weighed
 	switch {
@@ -444,7 +441,7 @@ func (g *goldenRun) weights(got answer, rules *schedule.Rules) error {
 		}
 	}
 	if len(got.hosts) < 2 {
-		return bad // Nova does not weigh a single host.
+		return bad // Nova does not weigh a single host
 	}
 	for k, weigher := range rules.Weighers {
 		differ := slices.ContainsFunc(got.hosts, func(h answered) bool { return h.Raw[k] != got.hosts[0].Raw[k] })
@@ -463,7 +460,7 @@ func (c *goldenCase) key(host, node string) string {
 	return host
 }
 
-// tableOf builds the table of the hosts that are in; of all when in is nil.
+// tableOf builds a table of the hosts for which in returns true; nil: of all.
 func tableOf(hosts []goldenHost, in func(i int) bool) *schedule.Table {
 	e := schedule.NewTable().Edit()
 	for i, h := range hosts {
@@ -479,7 +476,7 @@ func tableOf(hosts []goldenHost, in func(i int) bool) *schedule.Table {
 	return e.Table()
 }
 
-// answered is a candidate under the name the golden cases have for it.
+// answered is a candidate with its host's name in the golden cases.
 type answered struct {
 	key string
 	schedule.Candidate
@@ -531,7 +528,7 @@ func sameSet(got answer, want []string) error {
 	return fmt.Errorf("passed %v, want %v", slices.Sorted(maps.Keys(set)), slices.Sorted(maps.Keys(wanted)))
 }
 
-// near is the golden cases' own notion of equal weights.
+// near reports whether two weights are equal within the tolerance of the golden cases.
 func near(a, b float64) bool {
 	d := math.Abs(a - b)
 	m := max(math.Abs(a), math.Abs(b))

@@ -7,8 +7,8 @@ import (
 	"cellgate/schedule"
 )
 
-// Groups of the flavor, of ports and of a device profile become one tree, with Nova's
-// default of group_policy, and no group beside the flavor takes an amount from it.
+// Groups of the flavor, of ports and of a device profile become one tree, with Nova's default of
+// group_policy. Groups leave the flavor's own amounts unchanged.
 func TestGroupsOfARequest(t *testing.T) {
 	m := primitive(t)
 	put(m, "/flavor//extra_specs", map[string]any{
@@ -56,8 +56,8 @@ func TestGroupsOfARequest(t *testing.T) {
 	}
 }
 
-// A group's aggregates and in_tree are honoured; use_same_provider is nothing that Nova
-// tells Placement.
+// A group's aggregates and in_tree are honoured. use_same_provider is ignored, since Nova does not
+// send it to Placement.
 func TestPlacesOfAGroup(t *testing.T) {
 	const one, two = "a0000000-0000-4000-8000-000000000001", "a0000000-0000-4000-8000-000000000002"
 	ask := func(resources, with map[string]any) (*Translated, error) {

@@ -17,13 +17,12 @@ import (
 	"cellgate/schedule"
 )
 
-// hardwareCase is a line of testdata/nova-hardware.jsonl.gz: one host's topology
-// and devices, one request, and what Nova 26.2.2's NUMATopologyFilter and
-// PciPassthroughFilter answered before each of up to four instances of it, every one
-// fitted from the request as it came; then how the host state stood.
-// testdata/hardware_cases.py draws such cases at random; those bundled are of an
-// earlier form of it, which had devices as old computes wrote them, too. What Nova
-// 33.0.0 says of those is in testdata/nova-hardware-newest.jsonl.gz, line by line.
+// hardwareCase is a line of testdata/nova-hardware.jsonl.gz: one host's topology and devices, one
+// request, and the answers of Nova 26.2.2's NUMATopologyFilter and PciPassthroughFilter. There is
+// an answer before each of up to four instances, which all start from the original request, and the
+// host state after it. testdata/hardware_cases.py draws such cases at random. The bundled cases are
+// from an earlier version of the script, which also had devices in the form of old computes. Nova
+// 33.0.0's answers to them are in testdata/nova-hardware-newest.jsonl.gz, line by line.
 type hardwareCase struct {
 	NUMATopology string  `json:"numa_topology"`
 	PCIStats     *string `json:"pci_stats"`
@@ -38,7 +37,7 @@ type hardwareCase struct {
 	hardwareAnswer
 }
 
-// hardwareAnswer has the instances in order, up to the first that does not pass.
+// hardwareAnswer has a step for each instance, up to the first that does not pass.
 type hardwareAnswer struct {
 	Steps []struct {
 		NUMA    bool   `json:"numa"`
@@ -49,7 +48,7 @@ type hardwareAnswer struct {
 	} `json:"steps"`
 }
 
-// query makes the request as nova_request_spec has it, in the release's place.
+// query translates the request from the form of nova_request_spec, for a release.
 func (c *hardwareCase) query(t *testing.T, form map[string]any, release int) *schedule.Query {
 	t.Helper()
 	m := clone(form)
@@ -84,7 +83,7 @@ func (c *hardwareCase) query(t *testing.T, form map[string]any, release int) *sc
 	}
 }
 
-// Hosts pass, raise and are used up as in Nova 26.2.2.
+// Hosts pass, raise and are consumed as in Nova 26.2.2.
 func TestHardwareIsNovas(t *testing.T) {
 	all := hardwareCases(t, bundledLines(t, "testdata/nova-hardware.jsonl.gz"), 26, nil)
 	if all.cases < 2000 || all.placed < all.cases/2 || all.later < all.cases/4 || all.raised == 0 {
@@ -92,7 +91,7 @@ func TestHardwareIsNovas(t *testing.T) {
 	}
 }
 
-// And as in Nova 33.0.0, which answers some in another way.
+// Hosts also behave as in Nova 33.0.0, which answers some cases differently.
 func TestHardwareIsNewestNovas(t *testing.T) {
 	newest := bundledLines(t, "testdata/nova-hardware-newest.jsonl.gz")
 	all := hardwareCases(t, bundledLines(t, "testdata/nova-hardware.jsonl.gz"), 33, newest)
@@ -110,7 +109,7 @@ func bundledLines(t *testing.T, name string) *bufio.Scanner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = f.Close() }) // only read
+	t.Cleanup(func() { _ = f.Close() }) // the file was only read
 	z, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +119,7 @@ func bundledLines(t *testing.T, name string) *bufio.Scanner {
 	return lines
 }
 
-// TestHardwareAgainstNova compares with what Nova says of cases drawn anew.
+// TestHardwareAgainstNova compares with the installed Nova's answers to new cases.
 func TestHardwareAgainstNova(t *testing.T) {
 	testlong.Only(t, "TestHardwareIsNovas")
 	const python = "/usr/bin/python3"
@@ -145,13 +144,12 @@ func TestHardwareAgainstNova(t *testing.T) {
 	}
 }
 
-// hardwareCount is how many cases there were, how many instances they placed, how many
-// of these after others, how often Nova raises, and how many cases a release answers in
-// another way than the one that drew them.
+// hardwareCount counts the cases, the instances that they placed, those of them after a first one,
+// the exceptions of Nova, and the cases to which newest has other answers.
 type hardwareCount struct{ cases, placed, later, raised, other int }
 
-// hardwareCases compares in a release's place. Its answers are the cases' own, or else
-// those of the lines newest.
+// hardwareCases compares the cases as a release would decide them. The expected answers are the
+// cases' own; with newest, they are those of its lines.
 func hardwareCases(t *testing.T, lines *bufio.Scanner, release int, newest *bufio.Scanner) (all hardwareCount) {
 	t.Helper()
 	form := primitive(t)
@@ -184,7 +182,8 @@ func hardwareCases(t *testing.T, lines *bufio.Scanner, release int, newest *bufi
 	return all
 }
 
-// compare follows the case's instances; it says in which it is not as in Nova.
+// compare replays the case's instances. It returns how the first difference from Nova looks; "":
+// there is none.
 func (c *hardwareCase) compare(t *testing.T, q *schedule.Query, all *hardwareCount) (problem string) {
 	t.Helper()
 	id := schedule.ID{1}

@@ -7,8 +7,8 @@ import (
 	"cellgate/schedule"
 )
 
-// TestNovaRequest holds that what Nova's own filters read arrives, in a canonical
-// order, and nothing else.
+// TestNovaRequest checks that the request has everything that Nova's own filters read, in a
+// canonical order, and nothing else.
 func TestNovaRequest(t *testing.T) {
 	m := primitive(t)
 	put(m, "/project_id", "p1")
@@ -59,8 +59,8 @@ func TestNovaRequest(t *testing.T) {
 	}
 }
 
-// Image properties of Glance count by the names that Nova has for them now; a name
-// that Nova does not know is not there.
+// Old names of Glance's image properties count as Nova's current names. Properties that Nova does
+// not know are dropped.
 func TestImagePropertiesByTheirOldNames(t *testing.T) {
 	s := Spec{Path: "request_spec", Flavor: Flavor{Name: "m1", VCPUs: 1, MemoryMB: 512}}
 	s.ImageProperties = map[string]string{
@@ -84,7 +84,8 @@ func TestImagePropertiesByTheirOldNames(t *testing.T) {
 	}
 }
 
-// A group from before policies decides nothing, and the answer says so.
+// A group without a policy, or with the policy of old releases, decides nothing and is reported as
+// ignored.
 func TestGroupsWithoutAPolicy(t *testing.T) {
 	for _, policy := range []any{nil, "legacy"} {
 		m := primitive(t)

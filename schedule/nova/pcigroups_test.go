@@ -47,7 +47,7 @@ func TestPCIGroups_RequestsByAlias_AreAGroupForEachDevice(t *testing.T) {
 		"standard class": {devicesByAlias(1, with("resource_class", "pgpu")), []schedule.ResourceGroup{groupOfDevice(0, "PGPU")}},
 		"custom class":   {devicesByAlias(1, with("resource_class", "custom_gpu")), []schedule.ResourceGroup{groupOfDevice(0, "CUSTOM_GPU")}},
 		"any class":      {devicesByAlias(1, map[string]any{"resource_class": "big gpu!"}), []schedule.ResourceGroup{groupOfDevice(0, "CUSTOM_BIG_GPU_")}},
-		// A port's devices are chosen from the hosts' pools.
+		// A port's devices have no groups: they are chosen from the hosts' pools.
 		"a port's": {map[string]any{"count": 1.0, "spec": []any{map[string]any{"physical_network": "a"}}, "request_id": deviceRequest, "requester_id": port}, nil},
 	} {
 		m := primitive(t)
@@ -82,7 +82,7 @@ func TestPCIGroups_RequestsByAlias_AreAGroupForEachDevice(t *testing.T) {
 	}
 }
 
-// Nova's API and conductors add the groups; those count, whatever the option here.
+// Nova's API and conductors may add groups for devices. These count, whatever PCIInPlacement is.
 func TestPCIGroups_GroupsThatCameAlong_AreTheDevices(t *testing.T) {
 	group := func(n int) any {
 		return object1("RequestGroup", "1.3", map[string]any{
@@ -137,7 +137,7 @@ func TestPCIGroups_WhatPlacementCannotBeAsked_IsRefused(t *testing.T) {
 			t.Errorf("without the option: %v", err)
 		}
 	}
-	// A rebuild asks Placement for nothing.
+	// A rebuild asks nothing of Placement.
 	m := primitive(t)
 	requestDevices(m, nameless)
 	put(m, "/scheduler_hints", map[string]any{"_nova_check_type": []any{"rebuild"}})
@@ -146,7 +146,7 @@ func TestPCIGroups_WhatPlacementCannotBeAsked_IsRefused(t *testing.T) {
 	}
 }
 
-// The aliases of the typed form are asked for in the same way.
+// Aliases in the typed form get the same groups.
 func TestPCIGroups_TypedForm_AliasesAreAGroupForEachDevice(t *testing.T) {
 	const path = `request_spec.flavor.extra_specs["pci_passthrough:alias"]`
 	on := &Options{PCIInPlacement: true}

@@ -10,7 +10,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// network is a NetworkRequest of a network, or of a port when there is one.
+// network is a NetworkRequest for a network, or for a port unless port is nil.
 func network(id, port any) map[string]any {
 	return object1("NetworkRequest", "1.3", map[string]any{"network_id": id, "port_id": port, "address": nil, "tag": "nic1"})
 }
@@ -121,7 +121,8 @@ func TestRequestedNetworks_SegmentsKnown_AreSetsOfAggregatesBesideOthers(t *test
 	refusedBy(t, err, []string{"nova_request_spec.requested_networks[0][0]"}, "is not a uuid")
 }
 
-// refusedBy checks that an error is of these paths, each with that problem; no paths: no error.
+// refusedBy checks that an error names exactly these paths, each with that problem. Without paths,
+// err must be nil.
 func refusedBy(t *testing.T, err error, paths []string, problem string) {
 	t.Helper()
 	var e *fault.Error

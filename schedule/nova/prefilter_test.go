@@ -8,8 +8,8 @@ import (
 	"cellgate/schedule"
 )
 
-// TestPrefilters holds what each request filter and translation adds; those that
-// Nova 26.2.2 has are compared with it as well (TestResourceRequestIsNovas).
+// TestPrefilters checks what each request filter and translation adds. TestResourceRequestIsNovas
+// also compares those of Nova 26.2.2 with Nova.
 func TestPrefilters(t *testing.T) {
 	always := []string{"!COMPUTE_STATUS_DISABLED"}
 	cases := map[string]struct {
@@ -17,7 +17,7 @@ func TestPrefilters(t *testing.T) {
 		options      Options
 		format       string
 		bfv          bool
-		traits       []string // beside always
+		traits       []string // besides always
 		wrong        string
 	}{
 		"nothing": {},
@@ -101,7 +101,7 @@ func TestPrefilters(t *testing.T) {
 	}
 }
 
-// TestPrefiltersOfAggregates: the conditions that cells evaluate.
+// TestPrefiltersOfAggregates checks the conditions that cells evaluate.
 func TestPrefiltersOfAggregates(t *testing.T) {
 	s := Spec{
 		Path: "r", ProjectID: "p", RequiredTraits: []string{"CUSTOM_ROOT"},
@@ -113,7 +113,7 @@ func TestPrefiltersOfAggregates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is asked of the root provider by other ways opens no aggregate.
+	// Traits from request_level_params.root_required open no isolated aggregate.
 	want := []string{"COMPUTE_SECURITY_UEFI_SECURE_BOOT", "CUSTOM_F", "CUSTOM_I"}
 	if r.Tenant != "p" || r.Isolated == nil || !slices.Equal(r.Isolated.Traits, want) {
 		t.Errorf("tenant %q, isolation %+v, want p and %v", r.Tenant, r.Isolated, want)
@@ -132,7 +132,7 @@ func TestPrefiltersOfAggregates(t *testing.T) {
 	}
 }
 
-// TestImageMetadataIsReported: under the option, what it reads is not among what is
+// TestImageMetadataIsReported: properties that the option ImageMetadata reads are not reported as
 // ignored.
 func TestImageMetadataIsReported(t *testing.T) {
 	s := Spec{Path: "r", Flavor: Flavor{VCPUs: 1}, ImageProperties: map[string]string{"hw_disk_bus": "virtio", "hw_rng_model": "virtio"}}
@@ -158,8 +158,8 @@ func TestPCPUTakesThePlaceOfVCPU(t *testing.T) {
 	}
 }
 
-// FuzzCompile: whatever a flavor and an image say, the request is refused, or it is
-// one that the core takes: amounts above 0, traits that are words, each on one side.
+// FuzzCompile: for any flavor and image, the request is refused or is valid for the core. Its
+// amounts are above 0, its traits are symbols, and no trait is both required and forbidden.
 func FuzzCompile(f *testing.F) {
 	for _, s := range [][4]string{
 		{"resources:VCPU", "2", "trait:CUSTOM_A", "required"},

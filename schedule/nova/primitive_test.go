@@ -40,7 +40,7 @@ func sampleSpecs(t testing.TB) map[string][]byte {
 	return out
 }
 
-// primitive gives a good one: nothing of it is ignored.
+// primitive gives a valid RequestSpec of which nothing is ignored.
 func primitive(t testing.TB) map[string]any {
 	t.Helper()
 	for _, b := range sampleSpecs(t) {
@@ -69,11 +69,11 @@ func object1(name, version string, data map[string]any) map[string]any {
 	}
 }
 
-// put sets what stands at a path of keys, "/" between them.
+// put sets the value at a path of keys, which "/" separates.
 func put(m map[string]any, path string, v any) {
 	keys := strings.Split(path, "/")
 	for _, k := range keys[:len(keys)-1] {
-		if k == "" { // The data of the object.
+		if k == "" { // "" is the object's data
 			k = dataKey
 		}
 		m = m[k].(map[string]any)
@@ -132,7 +132,7 @@ func TestFromPrimitive(t *testing.T) {
 		Tree:        &schedule.Tree{Required: []string{"CUSTOM_GOLD", "HW_CPU_X86_AVX2"}, Forbidden: []string{"STORAGE_DISK_HDD"}},
 		Consume:     schedule.Consumption{RAMMB: 4096, DiskMB: 32 * 1024},
 	}
-	want.Nova = tr.Request.Nova // TestNovaRequest compares it.
+	want.Nova = tr.Request.Nova // TestNovaRequest compares this part
 	if got, want := dump(tr.Request), dump(want); got != want {
 		t.Errorf("request\n got %s\nwant %s", got, want)
 	}
@@ -153,7 +153,7 @@ func TestFromPrimitive(t *testing.T) {
 	}
 }
 
-// dump shows what pointers point to.
+// dump formats a value with what its pointers point to.
 func dump(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -297,7 +297,7 @@ func TestFromPrimitiveRefuses(t *testing.T) {
 	}
 }
 
-// TestFromPrimitiveReportsAll holds that problems are collected, each path once.
+// TestFromPrimitiveReportsAll checks that all problems are reported, each path once.
 func TestFromPrimitiveReportsAll(t *testing.T) {
 	m := primitive(t)
 	put(m, "/flavor//vcpus", -1.0)
@@ -347,8 +347,8 @@ func FuzzFromPrimitive(f *testing.F) {
 	})
 }
 
-// A group that has policies and no policy is an older release's; of a newer one that
-// says null Nova reads policies for hard affinity alone, and so it is under Strict.
+// A group with policies but without the key policy is from an older release. If policy is null,
+// Nova reads policies only for hard affinity, and so does Strict.
 func TestGroupsOfPoliciesAlone(t *testing.T) {
 	const unset = "-"
 	for _, c := range []struct {

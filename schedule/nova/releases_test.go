@@ -8,8 +8,8 @@ import (
 	"cellgate/schedule"
 )
 
-// Keys that are younger than the release that is replaced are ignored and named, and no
-// filter gets them; dedicated CPUs are VCPU before Train.
+// Keys that are newer than the configured release are ignored and named, and no filter gets them.
+// Before Train, dedicated CPUs are VCPU.
 func TestReleasesLackYoungerKeys(t *testing.T) {
 	s := Spec{
 		Path: "r",
@@ -51,8 +51,8 @@ func TestReleasesLackYoungerKeys(t *testing.T) {
 	}
 }
 
-// A message whose image has a property of a younger release: no filter gets it,
-// and no trait is asked for.
+// If a message's image has a property of a newer release, no filter gets it, and no trait is
+// required for it.
 func TestReleasesLackYoungerProperties(t *testing.T) {
 	m := primitive(t)
 	put(m, "/image", object1("ImageMeta", "1.8", map[string]any{"properties": object1("ImageMetaProps", "1.34", map[string]any{

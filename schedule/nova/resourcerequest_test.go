@@ -21,23 +21,23 @@ import (
 	"cellgate/schedule"
 )
 
-// askCase is a flavor and an image, and what Nova made of them.
+// askCase is a flavor and an image, and the query that Nova made of them.
 type askCase struct {
 	Flavor  askFlavor       `json:"flavor"`
 	Image   askImage        `json:"image"`
 	BFV     bool            `json:"is_bfv"`
 	Options map[string]bool `json:"options"`
-	// Strict: with strict_nova, and with extra specs that Nova reads over.
+	// Strict: strict_nova is on, and there are extra specs that Nova skips.
 	Strict bool `json:"strict,omitempty"`
-	// Pinning off is the second query, for VCPU instead of PCPU.
+	// Pinning: false for the second query, which asks for VCPU instead of PCPU.
 	Pinning bool `json:"pinning"`
 	// Nova 26.2.2's answer.
 	askAnswer
-	// Newest is Nova 33.0.0's; nil when it was not asked.
+	// Newest is Nova 33.0.0's answer; nil: it was not asked.
 	Newest *askAnswer `json:"newest,omitempty"`
 }
 
-// askAnswer is what a Nova asks Placement for, or the class of what it raises.
+// askAnswer is a Nova's query to Placement, or the class of its exception.
 type askAnswer struct {
 	Query string `json:"query,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -61,8 +61,7 @@ const bundledAsks = "testdata/resource-requests.jsonl.gz"
 
 var updateAsks = flag.Bool("update-asks", false, "ask Nova anew for "+bundledAsks)
 
-// ours is what this package asks for in the release's place; wrong has the fields that it
-// refuses.
+// ours is this package's query, for a release. wrong has the fields that the package refuses.
 func (c *askCase) ours(release int) (query string, wrong error) {
 	f := findings{options: &Options{
 		Release:          release,
@@ -94,8 +93,8 @@ func (c *askCase) compare(t *testing.T, release int, nova askAnswer) {
 	}
 }
 
-// refusedByDefault holds that without strict_nova a case is refused for the extra specs
-// that Nova reads over, when it has one, and with it those are reported.
+// refusedByDefault checks the extra specs that Nova skips: without strict_nova, a case that has any
+// is refused. With it, they are reported as ignored.
 func (c *askCase) refusedByDefault(t *testing.T) {
 	t.Helper()
 	ask := func(strict bool) (ignored []string, err error) {
@@ -116,9 +115,9 @@ func (c *askCase) refusedByDefault(t *testing.T) {
 	}
 }
 
-// TestResourceRequestIsNovas compares with what Nova 26.2.2 and 33.0.0 answered to cases
-// bundled; TestResourceRequestAgainstNova with what the installed one answers to new ones.
-// -update-asks wants the clones of testdata/newest_nova.py in the folder CELLGATE_NEWEST.
+// TestResourceRequestIsNovas compares with the answers of Nova 26.2.2 and 33.0.0 to the bundled
+// cases. TestResourceRequestAgainstNova compares with the installed Nova's answers to new cases.
+// -update-asks needs the clones of testdata/newest_nova.py in the folder CELLGATE_NEWEST.
 func TestResourceRequestIsNovas(t *testing.T) {
 	if *updateAsks {
 		bundle(t)
@@ -182,8 +181,8 @@ func TestResourceRequestAgainstNova(t *testing.T) {
 	}
 }
 
-// askNova gives Nova's answers, those of the newest release with the folder that
-// testdata/newest_nova.py wants; it skips the test where there is no Nova.
+// askNova gives the installed Nova's answers; with the folder that testdata/newest_nova.py needs,
+// those of the newest release. It skips the test if Nova is not installed.
 func askNova(t *testing.T, cases []askCase, folder ...string) []askAnswer {
 	t.Helper()
 	const python = "/usr/bin/python3"
@@ -215,7 +214,7 @@ func askNova(t *testing.T, cases []askCase, folder ...string) []askAnswer {
 	return answers
 }
 
-// bundle asks both Novas for the bundled cases.
+// bundle asks both Novas about new cases, and writes them as bundledAsks.
 func bundle(t *testing.T) {
 	t.Helper()
 	folder := os.Getenv("CELLGATE_NEWEST")
@@ -242,9 +241,8 @@ func bundle(t *testing.T) {
 	}
 }
 
-// askSpecs and askProperties are what cases are made of: a key and its values; of the
-// younger ones Zed has none. oddSpecs and oddTraits are read over by Nova, or read in
-// Python's way.
+// askSpecs and askProperties are the keys of cases, with their values. Zed has none of the younger
+// ones. Nova skips oddSpecs and oddTraits, or reads them as Python does.
 var (
 	askSpecs = map[string][]string{
 		"resources:VCPU": {"0", "1", "7"}, "resources:PCPU": {"0", "2"}, "resources:MEMORY_MB": {"0", "512"},
@@ -307,7 +305,7 @@ var (
 	oddTraits = map[string][]string{"trait:CUSTOM_P": {"required", "required ", "forbidden", "no", ""}}
 )
 
-// askCases makes cases with few keys each: with many, most would be refused.
+// askCases makes cases with few keys each: most cases with many keys would be refused.
 func askCases(seed uint64, n int) []askCase {
 	dice := rand.New(rand.NewPCG(seed, 0))
 	some := func(from map[string][]string) map[string]string {
@@ -320,7 +318,7 @@ func askCases(seed uint64, n int) []askCase {
 		return out
 	}
 	amount := func(of ...int64) int64 { return of[dice.IntN(len(of))] }
-	// The odd ones have dice of their own, so that the others stay as they are.
+	// The odd keys have dice of their own, so that they do not change the rest of the cases.
 	others := rand.New(rand.NewPCG(seed, 1))
 	add := func(dice *rand.Rand, to map[string]string, from map[string][]string, n int) {
 		keys := sortedKeys(from)
@@ -346,7 +344,7 @@ func askCases(seed uint64, n int) []askCase {
 				"query_placement_for_image_type_support": dice.IntN(2) == 0, "image_metadata_prefilter": dice.IntN(2) == 0,
 			},
 		}
-		// Pinning is looked at more often than its share of the keys.
+		// Pinning is tested more often than random keys would give it.
 		if dice.IntN(3) == 0 {
 			c.Flavor.ExtraSpecs["hw:cpu_policy"] = []string{"dedicated", "mixed"}[dice.IntN(2)]
 		}
@@ -363,8 +361,8 @@ func askCases(seed uint64, n int) []askCase {
 	return cases
 }
 
-// query writes the request as GET /allocation_candidates takes it, without a
-// limit: what it is compared with Nova's by.
+// query formats the request as the query of GET /allocation_candidates without a limit, to compare
+// it with Nova's.
 func (r *resourceRequest) query() string {
 	var params [][2]string
 	add := func(key, value string) { params = append(params, [2]string{key, value}) }
@@ -404,8 +402,8 @@ func (r *resourceRequest) query() string {
 	return strings.Join(out, "&")
 }
 
-// text writes the traits as Placement's required has them: sorted, those that are
-// forbidden last, with "!" before them.
+// text formats the traits as Placement's parameter required: sorted, first the required ones, then
+// the forbidden ones with "!".
 func (t *traits) text() string {
 	out := sortedKeys(t.required)
 	for _, name := range sortedKeys(t.forbidden) {

@@ -79,8 +79,7 @@ func TestKnownResourceClass(t *testing.T) {
 	}
 }
 
-// TestSupportTablesEnd holds that every key finds a row, and that a row which
-// refuses says why.
+// TestSupportTablesEnd checks that every key finds a row, and that a row that refuses has a reason.
 func TestSupportTablesEnd(t *testing.T) {
 	for name, rules := range map[string][]rule{
 		"extra specs": extraSpecs, "image properties": imageProperties, "hints": schedulerHints,

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The extra specs of the scopes in which an unknown key is refused, as Nova 26.2.2's
-// API checks them (nova/api/validation/extra_specs), with those of later releases.
+// The extra specs in scopes where unknown keys are refused: those that Nova 26.2.2's API checks
+// (nova/api/validation/extra_specs), and those of later releases.
 const validatedExtraSpecs = `accel:device_profile group_policy hide_hypervisor_id hw:boot_menu hw:cpu_cores
 hw:cpu_dedicated_mask hw:cpu_policy hw:cpu_realtime hw:cpu_realtime_mask hw:cpu_sockets hw:cpu_thread_policy
 hw:cpu_threads hw:emulator_threads_policy hw:ephemeral_encryption hw:ephemeral_encryption_format
@@ -25,8 +25,8 @@ func TestNovasExtraSpecsAreKnown(t *testing.T) {
 	}
 }
 
-// Keys that Nova does not have ask for something nobody knows; with strict_nova they ask
-// for nothing, as there.
+// Keys that Nova does not have are refused, since their meaning is unknown. With strict_nova they
+// are ignored, as in Nova.
 func TestUnknownExtraSpecsAreRefused(t *testing.T) {
 	for _, key := range []string{"hw:no_such", "accel:no_such", "hw:tpm_no_such", "hw:maxphysaddr_no_such"} {
 		for _, strict := range []bool{false, true} {

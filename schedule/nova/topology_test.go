@@ -18,8 +18,8 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// topologyCase is a flavor and an image, and the NUMA topology and requests for
-// devices that Nova made of them.
+// topologyCase is a flavor and an image, with the NUMA topology and the device requests that Nova
+// made of them.
 type topologyCase struct {
 	Flavor struct {
 		VCPUs      int64             `json:"vcpus"`
@@ -27,7 +27,7 @@ type topologyCase struct {
 		ExtraSpecs map[string]string `json:"extra_specs"`
 	} `json:"flavor"`
 	Properties map[string]string `json:"properties"`
-	// Aliases as [pci] alias has them.
+	// Aliases are values of the option alias of [pci].
 	Aliases []string `json:"aliases,omitempty"`
 	madeByNova
 }
@@ -60,8 +60,8 @@ const bundledTopologies = "testdata/topologies.jsonl.gz"
 
 var updateTopologies = flag.Bool("update-topologies", false, "ask Nova anew for "+bundledTopologies)
 
-// ours is what this package makes of the case, and the paths and texts of what it
-// refuses.
+// ours is what this package makes of the case. refused has the paths and problems of what the
+// package refuses.
 func (c *topologyCase) ours() (made madeByNova, refused []string) {
 	f := findings{options: &Options{}}
 	s := &Spec{
@@ -81,7 +81,7 @@ func (c *topologyCase) ours() (made madeByNova, refused []string) {
 		})
 	}
 	aliases, _, err := NewAliases(entries)
-	// Nova reads aliases when a flavor names one.
+	// Nova reads the aliases only if a flavor names one.
 	if _, named := c.Flavor.ExtraSpecs["pci_passthrough:alias"]; named && err != nil {
 		refused = append(refused, "alias: "+err.Error())
 	}
@@ -113,7 +113,7 @@ func (c *topologyCase) ours() (made madeByNova, refused []string) {
 	return made, nil
 }
 
-// refusalsOf has, for each exception of Nova's, texts of which one is in the refusal here.
+// refusalsOf has texts for each exception of Nova's. A refusal here must contain one of them.
 var refusalsOf = map[string][]string{
 	"InvalidNUMANodesNumber":              {"must be a number of at least 1"},
 	"ImageNUMATopologyForbidden":          {"and the image has hw_numa_"},
@@ -166,8 +166,8 @@ func (c *topologyCase) compare(t *testing.T) {
 	}
 }
 
-// TestTopologiesAreNovas compares with what Nova 26.2.2 made of flavors and images
-// that are bundled; TestTopologiesAgainstNova with what it makes of new ones.
+// TestTopologiesAreNovas compares with Nova 26.2.2's answers to the bundled flavors and images.
+// TestTopologiesAgainstNova compares with the installed Nova's answers to new ones.
 func TestTopologiesAreNovas(t *testing.T) {
 	if *updateTopologies {
 		cases := topologyCases(1, 3000)
@@ -241,7 +241,7 @@ func TestTopologiesAgainstNova(t *testing.T) {
 	}
 }
 
-// makeByNova fills in Nova's answers; it skips the test where there is no Nova.
+// makeByNova fills in Nova's answers. It skips the test if Nova is not installed.
 func makeByNova(t *testing.T, cases []topologyCase) {
 	t.Helper()
 	const python = "/usr/bin/python3"
@@ -271,8 +271,7 @@ func makeByNova(t *testing.T, cases []topologyCase) {
 	}
 }
 
-// What cases are made of: keys and their values. A family has keys that mean little
-// without each other.
+// Keys of cases and their values, in families of keys that mean little without each other.
 var (
 	pinningSpecs = map[string][]string{
 		"hw:cpu_policy":              {"dedicated", "dedicated", "dedicated", "mixed", "mixed", "shared", "bogus"},
@@ -339,7 +338,7 @@ func topologyCases(seed uint64, n int) []topologyCase {
 		switch dice.IntN(4) {
 		case 0:
 			some(specs, pinningSpecs, 3)
-		case 1: // what can be right
+		case 1: // keys that may fit together
 			specs["hw:cpu_policy"] = one([]string{"dedicated", "mixed"})
 			if specs["hw:cpu_policy"] == "mixed" {
 				specs["hw:cpu_dedicated_mask"] = one([]string{"^0", "0", "1-2", "0-2,^1"})
@@ -378,7 +377,7 @@ func topologyCases(seed uint64, n int) []topologyCase {
 	return cases
 }
 
-// nodes asks for NUMA nodes, evenly or each with its own; sometimes wrongly.
+// nodes asks for NUMA nodes, equal or each with its own CPUs and memory, and sometimes wrongly.
 func (c *topologyCase) nodes(dice *rand.Rand) {
 	n := []int{1, 2, 2, 2, 3, 4}[dice.IntN(6)]
 	on := func(image bool, what string) (map[string]string, string) {
@@ -411,7 +410,7 @@ func (c *topologyCase) nodes(dice *rand.Rand) {
 	if dice.IntN(8) == 0 {
 		listed += dice.IntN(3) - 1
 	}
-	// The CPUs in runs, the memory uneven.
+	// The CPUs are consecutive, the memory is uneven.
 	each, memory := max(c.Flavor.VCPUs/int64(n), 1), c.Flavor.MemoryMB
 	for node := range listed {
 		first, last := int64(node)*each, int64(node+1)*each-1
@@ -434,7 +433,7 @@ func (c *topologyCase) nodes(dice *rand.Rand) {
 		case 1:
 			mem = []string{"1", "0", "x", " 512 "}[dice.IntN(4)]
 		case 2:
-			continue // not listed
+			continue // this node is not listed
 		}
 		put(image, "numa_cpus."+strconv.Itoa(node), cpus)
 		if dice.IntN(24) != 0 {

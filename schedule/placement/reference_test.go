@@ -265,7 +265,8 @@ func (c *referenceCase) compare(t *testing.T, n *counts) {
 	}
 }
 
-// compareLimited holds that both answers have as many requests, and Placement's none that the whole answer lacks.
+// compareLimited checks that both answers have the same number of requests, and that the whole answer has all of
+// Placement's.
 func compareLimited(t *testing.T, all []*Tree, a *ask, got *Result, want *referenceAnswer, minor int) {
 	t.Helper()
 	whole := *a.Ours
