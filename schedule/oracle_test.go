@@ -262,9 +262,9 @@ func (s *naiveState) hasMoving(h *Host, r *Request) bool {
 		slices.ContainsFunc(s.picked[h.UUID], isIt)
 }
 
-// groupHosts are the service hosts that affinity allows: hosts that the request names, hosts with
-// members, and hosts picked before. manager.py appends picked hosts to the group's hosts, whatever
-// the members.
+// groupHosts are the service hosts that affinity allows. The request names them, or they have
+// members, or were picked before. manager.py appends picked hosts to the group's hosts, whatever
+// its members.
 func (s *naiveState) groupHosts(r *Request) []string {
 	if r.Group == nil {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The callers of a lane come back at once. A transaction waits for as many as the last one served,
+// The callers of a lane come back at once: a transaction waits for the callers of the last one, too,
 // and gets all of them.
 func TestCallersThatComeBackGoTogether(t *testing.T) {
 	var g BatchWindow

@@ -182,8 +182,8 @@ func hardwareCases(t *testing.T, lines *bufio.Scanner, release int, newest *bufi
 	return all
 }
 
-// compare replays the case's instances. It returns how the first difference from Nova looks; "":
-// there is none.
+// compare replays the instances of the case. problem is the first difference from Nova; "": there
+// is none.
 func (c *hardwareCase) compare(t *testing.T, q *schedule.Query, all *hardwareCount) (problem string) {
 	t.Helper()
 	id := schedule.ID{1}
