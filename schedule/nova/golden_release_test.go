@@ -69,7 +69,7 @@ func (r *releases) namesOf(name string) string {
 }
 
 // Each of Nova's filters is in filtersAlone or in releaseIndex.
-func TestReleasesHaveEveryFilterAndWeigher(t *testing.T) {
+func TestReleases_EveryFilter_HasBeenAskedOfNova(t *testing.T) {
 	r := loadReleases(t)
 	own := []string{
 		schedule.HostFilter, schedule.AggregateFilter, schedule.TraitFilter, schedule.ResourceFilter,

@@ -83,23 +83,7 @@ func (c *goldenCase) replay() (p replay, reason string, err error) {
 		return p, err.Error(), nil
 	}
 	weighers, _ := c.weighers()
-	p = replay{c: c, r: r, rules: c.rules(ch.names, weighers), hosts: ch.hosts}
-	if c.Expected.Sequence != nil {
-		reason = c.unsteady()
-	}
-	return p, reason, nil
-}
-
-// unsteady says why the core cannot replay a sequence: its picks consume what no filter here reads.
-func (c *goldenCase) unsteady() string {
-	data := c.spec()
-	switch {
-	case data["pci_requests"] != nil && !there("PciPassthroughFilter"):
-		return "picks consume PCI devices"
-	case data["numa_topology"] != nil && !there("NUMATopologyFilter"):
-		return "picks consume NUMA cells"
-	}
-	return ""
+	return replay{c: c, r: r, rules: c.rules(ch.names, weighers), hosts: ch.hosts}, "", nil
 }
 
 // replay plans a case over one split. If weights tie, it continues from Nova's pick.
