@@ -70,7 +70,7 @@ func TestAdmission_RESTLaneIsFull_RefusedBeforeTheBodyIsRead(t *testing.T) {
 	}
 }
 
-// A REST request has one place: not another one for the call that it becomes.
+// A REST request takes one place in the queue, and none for the gRPC call that it becomes.
 func TestAdmission_RESTRequest_TakesOnePlace(t *testing.T) {
 	w := start(t, fleet(1, 1), func(c *Config) { c.MaxInFlight = 1 })
 	if rec := w.send(http.MethodPost, "/v1/select_destinations", fmt.Sprintf(restBody, testUUID(0x1, 1))); rec.Code != http.StatusOK {
@@ -91,8 +91,7 @@ func TestAdmission_ForgedPlace_IsRefused(t *testing.T) {
 	}
 }
 
-// Once it is known how long selections take, one whose deadline is nearer is refused,
-// and no cell gets it.
+// Once the gateway knows how long selections take, it refuses a selection whose deadline is nearer, and asks no cell.
 func TestAdmission_HopelessDeadline_NoCellIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(1, 90), nil)

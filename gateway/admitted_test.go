@@ -15,8 +15,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A cell that does not know the gateway is not there, for the gateway's callers:
-// their own credentials are good.
+// A cell that refuses the gateway's credentials is unavailable to callers: their own credentials are good.
 func TestACellThatDoesNotAdmitTheGatewayIsUnavailable(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.Unauthenticated, fault.PermissionDenied} {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
@@ -38,8 +37,8 @@ func TestACellThatDoesNotAdmitTheGatewayIsUnavailable(t *testing.T) {
 	}
 }
 
-// While one replica does not admit the gateway everything goes by the other, also
-// claims; one line says what to do, and one that it is over.
+// While one replica does not admit the gateway, all calls, claims included, go to the other. One log line says what to
+// do, and another says when the replica admits the gateway again.
 func TestAReplicaThatDoesNotAdmitTheGatewayIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer

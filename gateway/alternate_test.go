@@ -73,7 +73,7 @@ func TestClaimAlternate(t *testing.T) {
 	if w.liveClaims() != 1 {
 		t.Errorf("%d claims", w.liveClaims())
 	}
-	// Once it is confirmed its instance is there.
+	// Once the claim is confirmed, its instance is on the host, and no alternate can be claimed.
 	if err := w.confirm(s, testUUID(0x1, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestClaimAlternateWhoseReplyIsLost(t *testing.T) {
 	}
 }
 
-// A group's only member takes its group along; one of several stays.
+// The only member of a group may move to an alternate, and the group follows. One of several members may not.
 func TestI9_ClaimAlternateKeepsAffinity(t *testing.T) {
 	affinity := &cellgatev1.InstanceGroup{Uuid: testUUID(0x6, 1), Policy: "affinity"}
 	for _, pinned := range []bool{true, false} {

@@ -11,8 +11,8 @@ import (
 	"cellgate/schedule"
 )
 
-// What filters set of a host comes with it, selected or an alternate, in the form
-// that Nova's computes claim by; forced hosts skip the filters, and have none.
+// An answer has the limits that filters set for each selected host and alternate, in the form that Nova's computes
+// claim by. Forced hosts skip the filters, and have no limits.
 func TestLimitsOfFiltersAreAnswered(t *testing.T) {
 	const object = `"nova_object.namespace": "nova", "nova_object.version": "1.1", "nova_object.name": `
 	const pages = `{` + object + `"NUMAPagesTopology", "nova_object.data": {"size_kb": 4, "total": 2097152, "used": 0, "reserved": 0}}`

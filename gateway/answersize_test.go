@@ -16,7 +16,7 @@ import (
 	"cellgate/schedule"
 )
 
-// longNamed are hosts with the longest names there may be.
+// longNamed builds hosts with the longest names that are allowed.
 func longNamed(n int) []schedule.Host {
 	var out []schedule.Host
 	for i := range n {
@@ -29,8 +29,8 @@ func longNamed(n int) []schedule.Host {
 	return out
 }
 
-// The largest request that is allowed has an answer that a client of gRPC takes
-// with its defaults; the next larger one is refused before anything is claimed.
+// The answer to the largest allowed request fits the default message limit of gRPC clients. The next larger request is
+// refused before anything is claimed.
 func TestTheLargestAnswerFitsADefaultClient(t *testing.T) {
 	// One host for all instances, so that every alternate stays.
 	w := start(t, []*testCell{newCell(1, longNamed(40)...)}, func(c *Config) {

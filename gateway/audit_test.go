@@ -13,8 +13,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// What an operator does to claims is logged once with the operator's name; the many claims of
-// conductors at DEBUG only.
+// An operator's change of claims is logged once, with the operator's name. Changes of
+// conductors are logged at DEBUG only.
 func TestWhatAnOperatorDoesIsLoggedWithItsName(t *testing.T) {
 	var logged bytes.Buffer
 	var mu sync.Mutex
@@ -71,7 +71,7 @@ func TestWhatAnOperatorDoesIsLoggedWithItsName(t *testing.T) {
 	}
 }
 
-// A browser says where the page that asks is from; programs say nothing of the kind.
+// A browser sends the origin of the page that makes a request. Other programs send no such header.
 func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	const body = `{"dry_run": true, "instance_uuids": ["00000001-0000-4000-8000-000000000001"], "request_spec": {"flavor": {"vcpus": 1, "memory_mb": 1}}}`
@@ -102,7 +102,7 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-// What came by REST and was not even read is counted like any other answer.
+// Requests that the REST server refuses by itself are counted like any other answer.
 func TestWhatRESTRefusesByItselfIsCounted(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	for _, c := range []struct {

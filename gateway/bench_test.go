@@ -49,8 +49,8 @@ func BenchmarkSelect(b *testing.B) {
 	}
 }
 
-// BenchmarkSelectBesideExplain is BenchmarkSelect in turns of two seconds; in every other one a request is explained. It
-// prints the time of a selection without and beside that, each the median of its turns, and by how much they differ.
+// BenchmarkSelectBesideExplain is BenchmarkSelect in turns of two seconds, with a request explained in every other
+// turn. It prints the median time of a selection without and with explain, and the difference in percent.
 func BenchmarkSelectBesideExplain(b *testing.B) {
 	const turn = 2 * time.Second
 	for _, callers := range []int{1, 64} {
@@ -64,7 +64,7 @@ func BenchmarkSelectBesideExplain(b *testing.B) {
 			w := start(b, cells, nil)
 			ctx := context.Background()
 			var n atomic.Int64
-			// during counts the selections of a turn, and gives the time of one.
+			// during runs selections for one turn, and returns the time per selection in ns.
 			during := func() float64 {
 				began := time.Now()
 				var done atomic.Int64

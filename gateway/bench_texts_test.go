@@ -6,7 +6,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// BenchmarkCheckTexts is what the look for NULs costs a selection of the typed form.
+// BenchmarkCheckTexts measures what the search for NUL characters costs a selection of the typed form.
 func BenchmarkCheckTexts(b *testing.B) {
 	r := &cellgatev1.SelectDestinationsRequest{
 		RequestId: "req-1", InstanceUuids: []string{"6f70656e-0000-4000-8000-0000000000a1"}, ReturnAlternates: true,

@@ -20,14 +20,13 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// hangAll holds every call up until its caller gives up: a process that is
-// stopped and not dead.
+// hangAll blocks every call until its caller gives up, like a process that is stopped but not dead.
 func hangAll(ctx context.Context, _ string, _ any) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// dry asks where an instance would go, and gives how long the answer took.
+// dry sends a dry run, and returns how long the answer took.
 func (w *world) dry(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, time.Duration, error) {
 	req := ask(1, 1)
 	req.DryRun = true
@@ -36,7 +35,7 @@ func (w *world) dry(ctx context.Context) (*cellgatev1.SelectDestinationsResponse
 	return resp, time.Since(began), err
 }
 
-// state gives a cell's first replica's breaker's state.
+// state returns the breaker state of a cell's first replica.
 func (w *world) state(cell int) cellgatev1.BreakerState {
 	return w.g.cells.All[cell].ReplicaStates()[0].GetBreaker()
 }
@@ -56,8 +55,8 @@ func (w *world) trip(cell int) {
 	w.t.Fatal("the breaker never opened")
 }
 
-// All that are under way when a cell freezes wait their budget, once; who comes
-// after the trip waits for nobody.
+// Requests that are under way when a cell freezes wait for their budget once. Requests after
+// the breaker opens do not wait.
 func TestI7_AfterTheTripAHungCellCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(3, 2), nil)
@@ -88,7 +87,7 @@ func TestI7_AfterTheTripAHungCellCostsNothing(t *testing.T) {
 	})
 }
 
-// One caller at a time: not more requests wait than open the breaker.
+// With one caller at a time, no more requests wait than failures open the breaker.
 func TestI7_FewRequestsWaitForAHungCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(2, 2), nil)
@@ -109,8 +108,7 @@ func TestI7_FewRequestsWaitForAHungCell(t *testing.T) {
 	})
 }
 
-// A cell that is gone is known with the first call or probe, and is back within
-// the open time and gRPC's first connection attempts.
+// If a cell is gone, no request waits for it, and the first call or probe opens its breaker.
 func TestI7_CellThatIsGoneOpensAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(2, 2), nil)
@@ -140,8 +138,8 @@ func TestSlowCellKeepsItsBreakerClosed(t *testing.T) {
 	})
 }
 
-// More at once than a slow cell can do within the budget: some wait in vain, and
-// it is asked all the same, since it answers the others.
+// More requests arrive at once than a slow cell can do within the budget. Some wait in vain, but the breaker stays
+// closed, because the cell answers the others.
 func TestBusyCellKeepsItsBreakerClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(2, 2), nil)
@@ -169,8 +167,8 @@ func TestBusyCellKeepsItsBreakerClosed(t *testing.T) {
 	})
 }
 
-// What callers do to themselves is not blamed on the cell: they cancel, or have
-// less time than a cell may take. The prober asks the cell meanwhile.
+// The breaker does not count failures that callers cause: they cancel, or leave less time than a cell may take. The
+// cell answers the prober meanwhile.
 func TestImpatientCallersDoNotTrip(t *testing.T) {
 	for name, limit := range map[string]func() (context.Context, context.CancelFunc){
 		"cancelled": func() (context.Context, context.CancelFunc) {
@@ -203,8 +201,7 @@ func TestImpatientCallersDoNotTrip(t *testing.T) {
 	}
 }
 
-// When every caller is impatient it is the prober who finds out, in a time of its
-// own.
+// If every caller is impatient, the prober finds the failure, within a time budget of its own.
 func TestProberTripsForImpatientCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(2, 2), nil)
@@ -221,7 +218,7 @@ func TestProberTripsForImpatientCallers(t *testing.T) {
 	})
 }
 
-// A cell that says no serves, however often it does.
+// A cell that refuses calls is serving, however often it refuses. Only CELL_UNAVAILABLE and INTERNAL open the breaker.
 func TestOnlySicknessTrips(t *testing.T) {
 	errs := map[string]error{"a call it does not know": status.Error(codes.Unimplemented, "unknown method")}
 	for _, k := range fault.Kinds() {
@@ -273,8 +270,8 @@ func TestFlappingCellTrips(t *testing.T) {
 	})
 }
 
-// A hundred users knock at a cell whose breaker is open and half-open in turn: only
-// the prober's calls reach it, one at a time.
+// A hundred users send requests while a cell's breaker is open or half-open. Only the prober's calls
+// reach the cell, one at a time.
 func TestOnlyTheProberTriesASickCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(2, 2), nil)
@@ -338,8 +335,7 @@ func TestI7_RecoveryIsBounded(t *testing.T) {
 	})
 }
 
-// A change is logged once: users' calls stop, they go on. Every state reaches
-// who watches.
+// The log has one line when users' calls stop and one when they go on. OnBreaker gets every change of state.
 func TestBreaker_StateChanges_LoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log safeBuffer

@@ -18,7 +18,7 @@ import (
 	"cellgate/schedule"
 )
 
-// countFitting is what EstimateCapacity counts, naively: one scheduler over all hosts places the shapes in turn.
+// countFitting counts naively what EstimateCapacity counts: one scheduler over all hosts places the shapes in turn.
 func countFitting(t *rapid.T, hosts []schedule.Host, shapes []*cellgatev1.CapacityShape, seed uint64, most int) (counts []int, placed int, last *schedule.Proposal) {
 	by, err := rules.Compile(rules.Config{})
 	if err != nil {
@@ -84,7 +84,7 @@ func drawShape(t *rapid.T, i int, hosts []string) *cellgatev1.CapacityShape {
 	}
 }
 
-// What is counted over all cells, from any split, is what one scheduler over all hosts places one by one.
+// However the hosts are split into cells, the estimate equals what one scheduler over all hosts places one by one.
 func TestEstimate_RandomFleets_EqualsPlacingOneByOne(t *testing.T) {
 	const cells = 4
 	var drawn []*drawnCell
@@ -172,8 +172,8 @@ func TestEstimate_RandomFleets_EqualsPlacingOneByOne(t *testing.T) {
 	}
 }
 
-// Selections bind a group with hard affinity to the host of its first member, whatever hosts the request names for the group:
-// as many as are counted fit, claimed one by one.
+// A selection binds a group with hard affinity to the host of its first member, whatever hosts the request names for
+// the group. The estimate equals the number of instances that can be claimed one by one.
 func TestEstimate_AffinityWithSeveralHosts_EqualsSelecting(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)), newCell(2, testHost(3, 1))}, patient)
 	req := inGroup(ask(0, 1), schedule.Affinity)
@@ -205,7 +205,7 @@ func bit(b bool) int {
 	return 0
 }
 
-// one asks for a shape of 2 VCPU and 4 GiB: 8 fit on a host of size 1.
+// oneShape asks for an estimate of a shape of 2 VCPU and 4 GiB: 8 fit on a host of size 1.
 func oneShape(changes *cellgatev1.HypotheticalChanges) *cellgatev1.EstimateCapacityRequest {
 	return &cellgatev1.EstimateCapacityRequest{
 		Shapes:  []*cellgatev1.CapacityShape{{Spec: &cellgatev1.CapacityShape_RequestSpec{RequestSpec: ask(0, 1).GetRequestSpec()}}},

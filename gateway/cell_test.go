@@ -26,16 +26,16 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-// testCell is a replica of a real cell on a shard in memory, with faults between the gateway and
-// it. It runs from when a world is started with it.
+// testCell is a replica of a real cell with its shard in memory, and with faults between the gateway and the replica.
+// It runs from the start of a world that contains it.
 type testCell struct {
 	// name and uuid are the cell's; at is where the replica listens, replica its name.
 	name, uuid  string
 	at, replica string
 	hosts       []schedule.Host
-	// shares is another replica of the same cell, which has the shard; nil for none.
+	// shares is the replica of the same cell that owns the shard; nil if this one does.
 	shares *testCell
-	// shared: the cell has another replica.
+	// shared reports whether the cell has another replica.
 	shared bool
 	change func(*cell.Config)
 
@@ -46,7 +46,7 @@ type testCell struct {
 	faults celltest.Faults
 
 	mu sync.Mutex
-	// versions are those of the hosts' last states.
+	// versions are the versions of the hosts' last reported states, by host uuid.
 	versions map[string]uint64
 	calls    []any    // requests that the cell got, in order
 	ops      []string // operations of them, in order
@@ -135,7 +135,7 @@ func testHost(n, size int) schedule.Host {
 	}
 }
 
-// stateOfHost is what the agent of a host reports. What is in use of it is so without a claim.
+// stateOfHost is what the agent of a host reports. Resources that h shows as used are reported without a claim.
 func (c *testCell) stateOfHost(h *schedule.Host) *agentv1.FullState {
 	uuid := h.UUID.String()
 	c.mu.Lock()
@@ -190,8 +190,8 @@ func (c *testCell) stateOfHost(h *schedule.Host) *agentv1.FullState {
 	return state
 }
 
-// report has the agent of a host report its state, with the instances that exist there. The cell
-// has it when this returns.
+// report sends the state of a host as its agent does, with the instances that exist there. It
+// returns once the cell has the state.
 func (c *testCell) report(h schedule.Host, instances ...*agentv1.Instance) {
 	state := c.stateOfHost(&h)
 	state.Instances = instances
@@ -206,14 +206,14 @@ func (c *testCell) hook(before func(ctx context.Context, method string, req any)
 	c.faults.Hook(c.enter, after)
 }
 
-// answers has change write into the answers of the cell.
+// answers makes change edit every answer of the cell.
 func (c *testCell) answers(change func(method string, req, resp any)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.alter = change
 }
 
-// enter notes what gets through to the cell.
+// enter records the calls that reach the cell.
 func (c *testCell) enter(ctx context.Context, method string, req any) error {
 	c.mu.Lock()
 	before := c.before
@@ -246,7 +246,7 @@ func (c *testCell) answer(method string, req, resp any) {
 	}
 }
 
-// nameOf is an operation and its consumer.
+// nameOf names an operation by its kind and consumer.
 func nameOf(op *cellv1.ClaimOp) string {
 	consumer := cmp.Or(
 		op.GetClaim().GetConsumerUuid(), op.GetConfirm().GetConsumerUuid(), op.GetRelease().GetConsumerUuid(), op.GetTakeOver().GetConsumerUuid(),
@@ -291,7 +291,7 @@ func (c *testCell) queries() (out []*cellv1.Query) {
 	return out
 }
 
-// list gives the claims that a request asks for, past all faults.
+// list returns the claims that a request asks for, bypassing the faults.
 func (c *testCell) list(req *cellv1.ListClaimsRequest) []*cellgatev1.Claim {
 	c.t.Helper()
 	req.PageSize = 1000
@@ -320,7 +320,7 @@ func (c *testCell) claim(id string) *cellgatev1.Claim {
 // stateOf gives the state of a claim, ended ones too.
 func (c *testCell) stateOf(id string) cellgatev1.ClaimState { return c.claim(id).GetState() }
 
-// do has the cell do an operation, past all faults.
+// do has the cell do an operation, bypassing the faults.
 func (c *testCell) do(op *cellv1.ClaimOp) *cellv1.ClaimOutcome {
 	c.t.Helper()
 	resp, err := c.real.Scheduler.ClaimBatch(context.Background(), &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{op}})
@@ -330,7 +330,7 @@ func (c *testCell) do(op *cellv1.ClaimOp) *cellv1.ClaimOutcome {
 	return resp.GetOutcomes()[0]
 }
 
-// must is do, of what must be done.
+// must is do, but a refusal fails the test.
 func (c *testCell) must(op *cellv1.ClaimOp) *cellgatev1.Claim {
 	c.t.Helper()
 	out := c.do(op)
@@ -349,8 +349,8 @@ func (c *testCell) takeVCPUs(id, consumer, host string, vcpus int32) *cellv1.Cla
 	}}})
 }
 
-// fill takes all of a host's VCPU behind the gateway's back: the next claim there loses a race. Nil
-// if it is not there to take.
+// fill claims 16 VCPU, all of a host of size 1, behind the gateway's back, so that the next claim there loses a race.
+// It returns nil if the claim is refused.
 func (c *testCell) fill(host, instance int) *cellgatev1.Claim {
 	c.t.Helper()
 	return c.takeVCPUs("other"+testUUID(0x9, instance), testUUID(0x9, instance), testUUID(0xa, host), 16).GetClaim()
@@ -378,7 +378,7 @@ func (c *testCell) retake(id string) {
 	c.must(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: &cellv1.ClaimRef{ClaimId: id, ConsumerUuid: c.claim(id).GetConsumerUuid(), Reinstate: true}}})
 }
 
-// changed has a claim's row written, with nothing else in it.
+// changed has a claim's row written twice, after which its content is as before.
 func (c *testCell) changed(id string) {
 	c.t.Helper()
 	consumer, other := c.claim(id).GetConsumerUuid(), testUUID(0x7, 1)
@@ -389,7 +389,8 @@ func (c *testCell) changed(id string) {
 // leaseScan is how often a cell ends leases that are over.
 const leaseScan = time.Second
 
-// expire ends the lease of a claim, and of whatever else in the cell has none longer. In a bubble.
+// expire advances the shard's time past the lease of a claim, and so ends every lease of the cell that is no
+// longer. It needs a synctest bubble.
 func (c *testCell) expire(id string) {
 	c.t.Helper()
 	if over := c.claim(id).GetExpiresAt().AsTime().Sub(time.Now().Add(time.Duration(c.skew.Load()))); over > 0 {
@@ -401,7 +402,7 @@ func (c *testCell) expire(id string) {
 	}
 }
 
-// pins gives the host that a group is pinned to, and the claims that hold it there.
+// pin returns the host that a group is pinned to, and the claims that hold the group there.
 func (c *testCell) pin(group string) (host string, holders []string) {
 	c.t.Helper()
 	_, err := c.real.Store.Load(context.Background(), func(row shard.Change) error {
@@ -424,7 +425,7 @@ func (c *testCell) unpin(group, claim string) {
 	c.must(&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Unpin{Unpin: &cellv1.GroupUnpin{GroupUuid: group, ClaimId: claim}}})
 }
 
-// hang holds every call to a cell up until the returned function is called.
+// hang blocks every call to the cell until the returned function is called, or the call's context ends.
 func (c *testCell) hang() (release func()) {
 	released := make(chan struct{})
 	c.hook(func(ctx context.Context, _ string, _ any) error {
@@ -438,7 +439,7 @@ func (c *testCell) hang() (release func()) {
 	return func() { close(released) }
 }
 
-// isVague has the cell make claims, and keep them, and answer each with a refusal.
+// isVague makes the cell answer each claim and take-over with a refusal, although the operation was done.
 func (c *testCell) isVague(kind fault.Kind) {
 	c.answers(func(_ string, req, resp any) {
 		batch, _ := req.(*cellv1.ClaimBatchRequest)
@@ -469,8 +470,8 @@ type testAgent struct {
 	accepted, ended chan struct{}
 }
 
-// agent starts the agent of a host, which verifies claims: it rejects every one for a reason, or
-// none for REASON_UNSPECIFIED.
+// agent starts the agent of a host, which verifies claims. It rejects every claim for the given reason,
+// or none for REASON_UNSPECIFIED.
 func (c *testCell) agent(h schedule.Host, rejects agentv1.Verdict_Reason) *testAgent {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -540,7 +541,7 @@ func (c *testCell) reportInstance(s *cellgatev1.Selection, uuid string) {
 	c.report(c.host(s.GetComputeNodeUuid()), instance(uuid, s.GetComputeNodeUuid()))
 }
 
-// instance is one that a host reports.
+// instance builds an instance of 2 VCPU as a host reports it.
 func instance(uuid, host string) *agentv1.Instance {
 	return &agentv1.Instance{InstanceUuid: uuid, Usages: []*agentv1.Usage{{ProviderUuid: host, ResourceClass: "VCPU", Amount: 2}}}
 }

@@ -195,8 +195,8 @@ func TestLostReplyWithNowhereElse(t *testing.T) {
 	}
 }
 
-// apart puts the instances of a request into a group that keeps them apart if it can: picks of a group are not foretold,
-// so that each has a round of its own.
+// apart puts the instances of a request into a soft-anti-affinity group. Cells do not predict the picks of a group, so
+// each pick takes a round of its own.
 func apart(r *cellgatev1.SelectDestinationsRequest) *cellgatev1.SelectDestinationsRequest {
 	r.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0x9, 1), Policy: "soft-anti-affinity"}
 	return r
@@ -266,8 +266,8 @@ func TestRoundsArePinned(t *testing.T) {
 	}
 }
 
-// The reply of a call of several requests is lost, after it was done: each of them is
-// answered with a claim of its own elsewhere, and what the call did is given back.
+// The reply to a call that several requests share is lost after the call was done. Each request gets a claim of its own
+// elsewhere, and the claims of the lost call are released.
 func TestI4_LostReplyOfASharedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 100)), newCell(2, testHost(2, 50))}, nil)
@@ -285,7 +285,7 @@ func TestI4_LostReplyOfASharedCall(t *testing.T) {
 			}
 			return nil
 		})
-		const n = 5 // a call of four fails: fewer than open the breaker, so that they can be given back
+		const n = 5 // four claims in one call fail: too few to open the breaker, so their releases are sent
 		answered := make([]*cellgatev1.Selection, n)
 		var all sync.WaitGroup
 		for i := range n {
@@ -301,7 +301,7 @@ func TestI4_LostReplyOfASharedCall(t *testing.T) {
 		}
 		close(gate)
 		all.Wait()
-		time.Sleep(cellclient.BackgroundBudget) // virtual: what was given back is
+		time.Sleep(cellclient.BackgroundBudget) // virtual: the releases are done
 		if lost != n-1 {
 			t.Errorf("the replies of %d claims were lost, want %d", lost, n-1)
 		}

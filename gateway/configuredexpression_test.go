@@ -14,8 +14,8 @@ import (
 	"cellgate/schedule"
 )
 
-// The configured expression must hold of the hosts of every request, in either form, and
-// the request's own beside it; the refusal tells them apart.
+// The hosts of every request, in either form, must pass the configured expression as well as the request's own. A
+// refusal names the two as different filters.
 func TestTheConfiguredExpressionMustHoldToo(t *testing.T) {
 	anew := func() *world {
 		return start(t, storedCells(), func(c *Config) { c.FilterExpression = `facts.cinder.free_gb > 500` })
@@ -46,8 +46,7 @@ func TestTheConfiguredExpressionMustHoldToo(t *testing.T) {
 	}
 }
 
-// Hosts that a request forces skip the configured expression, as every configured filter;
-// a rebuild, which stays where it is, is not asked either.
+// Hosts that a request forces skip the configured expression, like every configured filter.
 func TestForcedHostsSkipTheConfiguredExpression(t *testing.T) {
 	w := start(t, storedCells(), func(c *Config) { c.FilterExpression = `facts.cinder.free_gb > 500` })
 	r := ask(1, 1)
@@ -57,8 +56,8 @@ func TestForcedHostsSkipTheConfiguredExpression(t *testing.T) {
 	}
 }
 
-// The configured weight adds to the request's own, each under its multiplier; a strategy
-// replaces it, as the configured weighers.
+// The configured weight is added to the request's own, each with its multiplier. A strategy replaces the configured
+// weight, like the configured weighers.
 func TestTheConfiguredWeightAdds(t *testing.T) {
 	const free = `has(facts.cinder) ? facts.cinder.free_gb : 0.0`
 	own := func(multiplier float64, strategy string) *cellgatev1.SelectDestinationsRequest {
@@ -94,8 +93,7 @@ func TestTheConfiguredWeightAdds(t *testing.T) {
 	}
 }
 
-// What a configured expression costs too much is named by its key, beside the fields of
-// the request.
+// If a configured expression costs too much, the refusal names its configuration key, beside the fields of the request.
 func TestAConfiguredExpressionThatCostsTooMuch(t *testing.T) {
 	var hosts []schedule.Host
 	for n := range 600 {

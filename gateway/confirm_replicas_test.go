@@ -21,8 +21,7 @@ func replicated(t *testing.T) (w *world, replicas []*testCell) {
 	return w, []*testCell{first, second}
 }
 
-// firstConfirm has something happen after the first confirm that replicas do, before its
-// answer.
+// firstConfirm has then called after the first confirm that any of the replicas does, before that replica answers.
 func firstConfirm(replicas []*testCell, then func() error) {
 	done := make(chan struct{}, 1)
 	done <- struct{}{}
@@ -42,9 +41,8 @@ func firstConfirm(replicas []*testCell, then func() error) {
 	}
 }
 
-// A late confirm goes to a second replica when the answer of the first is lost or slow.
-// The claim that the first copy took again is not confirmed by the second: the other
-// cells are looked at once more before.
+// A late confirm goes to a second replica if the answer of the first is lost or slow. If the first copy reinstated the
+// claim, the gateway searches the other cells once more before the second copy confirms it.
 func TestI2_ALateConfirmThatGoesToTwoReplicas(t *testing.T) {
 	for name, slow := range map[string]bool{"the answer is lost": false, "the first is slow": true} {
 		for who, other := range map[string]bool{"beside a claim confirmed meanwhile": true, "alone": false} {
@@ -77,8 +75,8 @@ func TestI2_ALateConfirmThatGoesToTwoReplicas(t *testing.T) {
 	}
 }
 
-// A confirm that looked while the claim was expired does not confirm what another one took
-// again since: it searches again.
+// A confirm searches the other cells while its claim is expired. If another confirm reinstates the claim meanwhile, the
+// first one searches again before it confirms.
 func TestI2_AConfirmThatLookedBeforeAnotherOneRetook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)

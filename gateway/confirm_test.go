@@ -16,7 +16,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// made is a claim that is made behind the gateway's back.
+// made makes a claim of 2 VCPU behind the gateway's back.
 func (c *testCell) made(id, consumer, host string) *cellgatev1.Selection {
 	c.t.Helper()
 	if r := c.takeVCPUs(id, consumer, host, 2).GetRefusal(); r != nil {
@@ -25,8 +25,8 @@ func (c *testCell) made(id, consumer, host string) *cellgatev1.Selection {
 	return &cellgatev1.Selection{ClaimId: id, Cell: c.name, ComputeNodeUuid: host}
 }
 
-// twoClaims makes two claims of one consumer, one in each of two cells, that are in a state. In a
-// bubble.
+// twoClaims makes two claims of one consumer, one in each of two cells, in the given
+// states. It needs a synctest bubble.
 func twoClaims(w *world, states ...cellgatev1.ClaimState) [2]*cellgatev1.Selection {
 	w.t.Helper()
 	var out [2]*cellgatev1.Selection
@@ -48,8 +48,8 @@ func twoExpired(w *world) [2]*cellgatev1.Selection {
 	return twoClaims(w, cellgatev1.ClaimState_EXPIRED, cellgatev1.ClaimState_EXPIRED)
 }
 
-// confirmBoth confirms two claims of one consumer at once, and demands that one at
-// most is CONFIRMED, and that it was answered as such to its own caller. It counts them.
+// confirmBoth confirms two claims of one consumer at once, and returns how many are then CONFIRMED. It demands that at
+// most one is, and that each caller's answer agrees with the state of its claim.
 func (w *world) confirmBoth(two [2]*cellgatev1.Selection, started func()) (confirmed int) {
 	w.t.Helper()
 	var all sync.WaitGroup
@@ -74,9 +74,8 @@ func (w *world) confirmBoth(two [2]*cellgatev1.Selection, started func()) (confi
 	return confirmed
 }
 
-// Of two confirms at once exactly one succeeds, when no call takes longer than the
-// time in which one yields, and never both: of two claims that wait, of two that
-// expired, and of one each.
+// Two confirms at once never both succeed. Exactly one succeeds if no call takes longer than the confirm that yields
+// waits. The claims are both pending, both expired, or one of each.
 func TestI2_ConfirmsAtOnce(t *testing.T) {
 	const pending, expired = cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_EXPIRED
 	for _, states := range [][2]cellgatev1.ClaimState{{pending, pending}, {expired, expired}, {expired, pending}} {
@@ -89,14 +88,14 @@ func TestI2_ConfirmsAtOnce(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := start(t, twoCells(), nil)
 					two := twoClaims(w, states[:]...)
-					// Every fourth time calls are slower than the one that yields waits, but not
-					// so slow that a cell is passed over.
+					// At every fourth seed calls may take longer than the confirm that yields waits, but not so
+					// long that a cell is passed over.
 					slow := seed%4 == 3
 					w.slowedDown(seed, map[bool]time.Duration{false: 10 * time.Millisecond, true: w.g.cfg.ProposeBudget / 2}[slow])
 					if n := w.confirmBoth(two, func() {}); n == 0 && !slow {
 						t.Errorf("seed %d: none is confirmed", seed)
 					}
-					time.Sleep(time.Second) // what nobody waits for any more ends
+					time.Sleep(time.Second) // abandoned calls end
 				})
 			}
 		})
@@ -123,8 +122,7 @@ func (w *world) slowedDown(seed uint64, most time.Duration) {
 	}
 }
 
-// Both late confirms have seen that there is no other claim before either of them
-// is done.
+// Both late confirms find no other claim before either of them is done.
 func TestI2_LateConfirmsThatSawNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)
@@ -175,8 +173,8 @@ func TestLateConfirm(t *testing.T) {
 	}
 }
 
-// Of two confirmed claims each is confirmed again, which is logged; the refusal of a
-// third names a claim that can be released, and then there is no refusal.
+// Each of two confirmed claims can be confirmed again, which is logged. The confirm of a third claim is refused and
+// names a claim to release; once both are released, it succeeds.
 func TestConfirmAgainBesideADuplicate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged safeBuffer
@@ -209,8 +207,7 @@ func TestConfirmAgainBesideADuplicate(t *testing.T) {
 	})
 }
 
-// What is pending beside a claim that is confirmed again is released; that it cannot
-// be does not make the answer an error.
+// To confirm a claim again releases a pending claim beside it. If that release fails, the confirm still succeeds.
 func TestConfirmAgainBesideAPendingClaim(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		w := start(t, twoCells(), nil)

@@ -14,8 +14,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// As many instances as there is room for, in requests of several, all at once:
-// what a request is refused is not left over.
+// As many instances as fit are requested at once, several per request. Hosts that one refused request claimed in vain
+// are left for others: at most a quarter of the hosts stays free.
 func TestSeveralInstancesEachFillWhatThereIs(t *testing.T) {
 	for _, c := range []struct{ Cells, hosts, requests, instances int }{
 		{2, 20, 40, 2}, {3, 20, 20, 3}, {3, 20, 6, 10},
@@ -36,7 +36,8 @@ func TestSeveralInstancesEachFillWhatThereIs(t *testing.T) {
 	}
 }
 
-// The release before a new start fails once; the request must not meet its own claim.
+// A request starts over, and the release of its first claim fails once. The request must not take
+// this claim for another caller's.
 func TestAFailedReleaseIsNotMetAsAnothersClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1))}, nil)
@@ -61,7 +62,7 @@ func TestAFailedReleaseIsNotMetAsAnothersClaim(t *testing.T) {
 	})
 }
 
-// Contention until a short deadline, over cells that need a while.
+// Claims are contended until a short deadline, and each call to the cell takes 5 ms.
 func TestContendedAtAShortDeadlineBlamesNoCell(t *testing.T) {
 	kinds := map[fault.Kind]int{}
 	const deadlines = 10
@@ -74,12 +75,12 @@ func TestContendedAtAShortDeadlineBlamesNoCell(t *testing.T) {
 						c.Allocations[0].Amount = 100000
 					}
 				}
-				// Not shorter when the deadline passes: a cell that answers DEADLINE_EXCEEDED
-				// before the gateway's own timer fires is to blame.
+				// The wait ignores the deadline: a cell that answers DEADLINE_EXCEEDED before the
+				// gateway's own timer fires is to blame.
 				<-time.After(5 * time.Millisecond)
 				return nil
 			}, nil)
-			// Not at the very instant at which a cell answers.
+			// The deadline is never at the very instant at which a cell answers.
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(200+4*n)*time.Millisecond+137*time.Microsecond)
 			defer cancel()
 			_, err := w.g.selector.Select(ctx, ask(1, 1))
@@ -92,7 +93,7 @@ func TestContendedAtAShortDeadlineBlamesNoCell(t *testing.T) {
 	}
 }
 
-// Pinned by another to a host that is full; that other then lets go.
+// Another request has pinned the group to a full host, and then unpins it.
 func TestPinOfAnotherThatLetsGo(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1))}, nil)
 	w.cells[0].fill(1, 1)

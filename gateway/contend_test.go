@@ -13,8 +13,7 @@ import (
 	"cellgate/schedule"
 )
 
-// While hosts pass, a request goes on until its deadline; only then is it
-// CONTENDED.
+// While hosts pass the filters, a request retries until its deadline. Only then is the error CONTENDED.
 func TestContendedOnlyAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) { c.MaxDeadline = 5 * time.Second })
@@ -74,8 +73,8 @@ func whole(first, n int) *cellgatev1.SelectDestinationsRequest {
 	return r
 }
 
-// A caller is never refused what fits: as many requests as there is room for, all
-// at once, all want the same best host.
+// No caller is refused while hosts fit: as many requests as there is room for arrive at once,
+// and all want the same best host.
 func TestNobodyIsRefusedWhatFits(t *testing.T) {
 	w := start(t, cellsOf(3, 40), patient)
 	var reqs []*cellgatev1.SelectDestinationsRequest
@@ -116,9 +115,8 @@ func TestAntiAffinityGroupPlacedAllAtOnce(t *testing.T) {
 	}
 }
 
-// Requests for two instances each, twice as many as there is room for: those that
-// hold one half and wait for the other give it back, so pairs are placed, nothing
-// is held by halves, and no request ends with CONTENDED.
+// Requests for two instances each arrive at once, twice as many as there is room for. A request that holds one host and
+// waits for the second releases the first. So pairs are placed, none by halves, and no request ends with CONTENDED.
 func TestPairsDoNotStarveEachOther(t *testing.T) {
 	w := start(t, cellsOf(2, 20), patient)
 	var reqs []*cellgatev1.SelectDestinationsRequest
@@ -140,15 +138,14 @@ func TestPairsDoNotStarveEachOther(t *testing.T) {
 	if placed < 15 {
 		t.Errorf("%d pairs of 20 that fit were placed", placed)
 	}
-	// What is left is found by whoever comes next.
+	// The next requests find the hosts that are left.
 	for i := range 20 - placed {
 		w.choose(whole(1000+2*i, 2))
 	}
 	w.refused(whole(2000, 1), fault.NoValidHost)
 }
 
-// A lost race of one of two instances of a hard-affinity group does not end the
-// request while another host holds both.
+// If one of two instances of a hard-affinity group loses a race, the request goes on while another host holds both.
 func TestAffinityPairStartsOverOnAnotherHost(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 4), testHost(2, 3))}, nil)
 	claims := 0

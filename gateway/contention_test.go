@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// While claims of a shape are refused, requests of it choose among the first few, and
-// say that they are not exact; not so when that is turned off, and no more when it is
-// over.
+// While claims of a shape are refused, requests of this shape pick among the best few hosts, and their answers are not
+// exact. With KeepOrder no pick leaves the order. Once claims succeed again, all picks are exact.
 func TestPicksSpreadWhileClaimsAreRefused(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -37,7 +36,7 @@ func TestPicksSpreadWhileClaimsAreRefused(t *testing.T) {
 				return nil
 			}, nil)
 			w.choose(ask(100, 1))
-			before := w.metric("cellgate_gateway_inexact_total") // the one that was refused may be one
+			before := w.metric("cellgate_gateway_inexact_total") // the request that was refused may be counted
 			n := inexact(200)
 			if (n > 0) == keep {
 				t.Errorf("keep %v, after refusals: %d picks out of the order", keep, n)

@@ -32,8 +32,8 @@ func (w *world) chooseWithin(d time.Duration, req *cellgatev1.SelectDestinations
 	return resp, rpc.FromStatus(err)
 }
 
-// A caller in a hurry repeats its request while the cell of its claim is well but
-// slower than the little time there is: no second claim is made elsewhere.
+// A caller repeats its request with a deadline that is too short for the cell of its claim, which is healthy but slow:
+// no second claim is made elsewhere.
 func TestI2_RepeatInAHurryIsNotClaimedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)
@@ -64,7 +64,7 @@ func TestI2_RepeatInAHurryIsNotClaimedElsewhere(t *testing.T) {
 	})
 }
 
-// A request without an id cannot be repeated: it goes on with the cells that answered.
+// A request without an id cannot be repeated, so it goes on with the cells that answered.
 func TestHurryOfARequestWithoutAnIDIsPartial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)
@@ -77,7 +77,7 @@ func TestHurryOfARequestWithoutAnIDIsPartial(t *testing.T) {
 	})
 }
 
-// A move that would miss its source is not made.
+// A move is not made if the cell that may hold its source does not answer in time.
 func TestMoveInAHurryDoesNotMissItsSource(t *testing.T) {
 	for _, op := range moveOperations {
 		synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestI7_HurryDoesNotWaitForACellThatIsSick(t *testing.T) {
 	})
 }
 
-// A silent cell is named before the deadline, with how long it was waited for.
+// Before the deadline, the error names a silent cell and how long the gateway waited for it.
 func TestSilentCell_NamedBeforeTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells()[:1], nil)

@@ -22,10 +22,11 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// linger is how long a decision waits for others of its cell, retryAfter how long after its cell could not take it.
+// linger is how long a decision waits for others of its cell. retryAfter is how long it waits
+// after its cell failed to store it.
 const linger, retryAfter = 100 * time.Millisecond, time.Second
 
-// written waits until the decisions that were put are written, in a bubble.
+// written waits until pending decisions are written, and returns all that the cells keep. It needs a synctest bubble.
 func (w *world) written() map[string]*cellgatev1.Decision {
 	out := map[string]*cellgatev1.Decision{}
 	synctest.Wait()
@@ -49,7 +50,7 @@ func (w *world) decision(id string) (*cellgatev1.Decision, error) {
 	return got.GetDecision(), err
 }
 
-// What waits for its cell, is on its way there, and is written is the same decision to who reads it.
+// A decision reads the same while it waits for its cell, while it is sent, and once it is written.
 func TestDecision_NotWrittenYet_IsReadAsItWillBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
@@ -108,7 +109,7 @@ func TestDecisionOfAnAnswer(t *testing.T) {
 			if dry {
 				return
 			}
-			// A repeat decides nothing: what stands is not written over.
+			// A repeat makes no new decision: the stored one is not overwritten.
 			pauseFor(linger)
 			w.choose(req)
 			if n := w.written(); len(n) != 1 || !proto.Equal(n[resp.GetDecisionId()].GetDecidedAt(), d.GetDecidedAt()) {
@@ -127,7 +128,7 @@ func TestDecisionOfARefusal(t *testing.T) {
 		for _, tt := range []struct {
 			req  *cellgatev1.SelectDestinationsRequest
 			kind fault.Kind
-			// What the cells did; none was searched for a consumer that has a claim.
+			// Cells are the outcomes of the cells. No cell is searched for a consumer that has a claim.
 			Cells string
 		}{{large, fault.NoValidHost, "cell1 SEARCHED, cell2 SEARCHED"}, {ask(2, 1), fault.AlreadyExists, ""}} {
 			e := w.refused(tt.req, tt.kind)
@@ -179,7 +180,7 @@ func TestDecisionWithNowhereToWriteIsCounted(t *testing.T) {
 			if e := w.refused(ask(1, 1), fault.CellUnavailable); e.Metadata["decision_id"] != "" {
 				t.Errorf("%v", e.Metadata)
 			}
-			time.Sleep(time.Minute) // however seldom they come
+			time.Sleep(time.Minute) // requests a minute apart are counted, too
 		}
 		if n := w.g.decisions.Counts(); n.Nowhere != 3 || n.Written != 0 {
 			t.Errorf("%+v", n)
@@ -209,7 +210,7 @@ func TestDecisionWithNowhereToWriteIsCounted(t *testing.T) {
 	})
 }
 
-// A cell that does not take decisions delays no answer, and what waits is bounded.
+// A cell that does not store decisions delays no answer, and the queue of decisions is bounded.
 func TestDecisionsNeverDelayAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 9))}, func(c *Config) { c.DecisionQueue = 5 })
@@ -249,7 +250,7 @@ func takesNone(_ context.Context, method string, _ any) error {
 	return nil
 }
 
-// What a cell could not take is written when it can.
+// Decisions that a cell could not store are written once it can.
 func TestDecisionsWaitForTheirCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 9))}, nil)
@@ -276,7 +277,8 @@ func TestDecisionsWaitForTheirCell(t *testing.T) {
 	})
 }
 
-// Each cell has its share of the room: one that takes none keeps its newest, and costs no other's.
+// Each cell has its share of the queue. A cell that stores no decisions keeps its newest, and
+// displaces none of another cell.
 func TestDecisionsOfAStuckCellKeepToTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), func(c *Config) { c.DecisionQueue = 6 })
@@ -309,8 +311,7 @@ func TestDecisionsOfAStuckCellKeepToTheirShare(t *testing.T) {
 	})
 }
 
-// The decision is kept by a cell that has a part in it, not by the one that was lost
-// before anything was placed.
+// The decision is kept by a cell that it placed instances in, not by a cell that failed before anything was placed.
 func TestDecisionIsNotOfTheLostCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 9)), newCell(2, testHost(2, 1))}, nil)
@@ -336,7 +337,7 @@ func TestDecisionIsNotOfTheLostCell(t *testing.T) {
 	})
 }
 
-// What waits when the gateway ends is written.
+// Decisions that still wait when the gateway stops are written.
 func TestDecisionsAreWrittenAtTheEnd(t *testing.T) {
 	cells := twoCells()
 	var id string
@@ -420,7 +421,7 @@ func TestListDecisions(t *testing.T) {
 			t.Fatal(err)
 		}
 		chosen := first.GetDestinations()[0].GetSelected()
-		// on reports whether request i chose a host that is so.
+		// on builds a predicate of i: whether the host that request i chose satisfies is.
 		on := func(is func(*cellgatev1.Selection) bool) func(i int) bool {
 			return func(i int) bool {
 				d, err := w.decision(want[24-i])

@@ -14,7 +14,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// The claim's own cell hangs, another pending one is elsewhere.
+// The claim's own cell hangs, while the consumer has another pending claim in another cell.
 func TestConfirmWhileItsOwnCellHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)
@@ -30,7 +30,7 @@ func TestConfirmWhileItsOwnCellHangs(t *testing.T) {
 	})
 }
 
-// Of two claims GetClaim gives the one that stands; two confirmed ones it reports.
+// Of two claims GetClaim returns the later one. If both are confirmed, it logs a warning.
 func TestTwoClaimsOfAConsumerAreReported(t *testing.T) {
 	for _, state := range []cellgatev1.ClaimState{cellgatev1.ClaimState_PENDING, cellgatev1.ClaimState_CONFIRMED} {
 		for _, swap := range []bool{false, true} {
@@ -75,7 +75,7 @@ func (l *lockedBuf) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// Confirmed in a cell that is disabled since; every cell answers.
+// The consumer has a confirmed claim in a cell that was disabled since; every cell answers.
 func TestI2_ConfirmedInACellDisabledSince(t *testing.T) {
 	w := start(t, twoCells(), func(c *Config) { c.Cells[1].Disabled = true })
 	s := w.choose(ask(1, 1)).GetDestinations()[0].GetSelected()
@@ -86,7 +86,7 @@ func TestI2_ConfirmedInACellDisabledSince(t *testing.T) {
 	}
 }
 
-// The spelling of a uuid does not make another request.
+// Two spellings of one uuid make the same request.
 func TestFingerprintIgnoresTheSpellingOfGroupsAndAggregates(t *testing.T) {
 	for name, set := range map[string]func(*cellgatev1.RequestSpec, bool){
 		"group": func(r *cellgatev1.RequestSpec, up bool) {

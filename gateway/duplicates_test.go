@@ -23,7 +23,7 @@ func to(req *cellgatev1.SelectDestinationsRequest, cell string) *cellgatev1.Sele
 	return r
 }
 
-// A cell that cannot hold the request is asked for earlier claims all the same.
+// A cell that cannot hold the request is still asked for earlier claims.
 func TestI2_ClaimInACellLeftOutIsSeen(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	first := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
@@ -68,7 +68,7 @@ func TestI2_OneOfTwoClaimsIsConfirmed(t *testing.T) {
 	})
 }
 
-// A claim that ended does not come back when its consumer has another.
+// A claim that ended is not reinstated if its consumer has another claim.
 func TestI2_LateConfirmYieldsToTheClaimMadeSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)
@@ -102,7 +102,7 @@ func TestConfirmGoesOnWithoutACellThatHangs(t *testing.T) {
 	})
 }
 
-// A repeat answers with the claim that stands, and gives the other back.
+// A repeat answers with the confirmed claim, and releases the other.
 func TestRepeatPrefersTheConfirmedClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)

@@ -16,7 +16,7 @@ func twoCells() []*testCell {
 	return []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)), newCell(2, testHost(3, 1), testHost(4, 1))}
 }
 
-// withoutVersions is an answer without the versions of the tables that its call read: a repeat reads newer ones.
+// withoutVersions is a copy of an answer without the versions of the tables, which are newer for a repeat.
 func withoutVersions(m *cellgatev1.SelectDestinationsResponse) *cellgatev1.SelectDestinationsResponse {
 	m = proto.CloneOf(m)
 	for _, r := range m.GetCells() {
@@ -90,7 +90,7 @@ func TestRepeatKeepsSomeAndPlansTheRest(t *testing.T) {
 	}
 }
 
-// What was kept is not given back when the rest cannot be placed.
+// A repeat that cannot place all instances does not release the claims that it found.
 func TestRepeatThatFailsReleasesOnlyItsOwn(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1), testHost(3, 1))}, nil)
 	req := ask(1, 3)

@@ -56,7 +56,7 @@ func inCells(hosts []schedule.Host, cells int) []*testCell {
 	return out
 }
 
-// What explain says over three cells is what it says over one with all hosts; its best host is the one that a
+// Explain over three cells answers as over one cell with all hosts. Its best host is the one that a
 // selection takes, and the scores add up.
 func TestExplain_ThreeCells_RanksAsOneSchedulerAndAsSelect(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -106,7 +106,7 @@ func TestExplain_ThreeCells_RanksAsOneSchedulerAndAsSelect(t *testing.T) {
 	}
 }
 
-// withChanges is a request after the changes of a near miss.
+// withChanges is a copy of a request with the changes of a near miss.
 func withChanges(req *cellgatev1.SelectDestinationsRequest, misses []*cellgatev1.Miss) *cellgatev1.SelectDestinationsRequest {
 	out := proto.CloneOf(req)
 	spec := out.GetRequestSpec()
@@ -126,8 +126,8 @@ func withChanges(req *cellgatev1.SelectDestinationsRequest, misses []*cellgatev1
 	return out
 }
 
-// The first near miss of a refusal, changed in the request, makes it fit; no change that costs less does, of any
-// one of the conditions.
+// A refused request fits once it is changed as the first near miss says. No single condition that
+// costs less to change makes it fit.
 func TestRefusal_RandomFleets_SmallestChangeFitsAndNoSmallerOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	want, refusals, several := testlong.Or(5, 1000), 0, 0
@@ -172,7 +172,7 @@ func TestRefusal_RandomFleets_SmallestChangeFitsAndNoSmallerOne(t *testing.T) {
 					t.Fatalf("%v does not fit after %q", spec, change.GetText())
 				}
 			}
-			// Naively: each condition alone, for less.
+			// A naive check: does any single condition, changed alone, cost less?
 			for _, x := range []*cellgatev1.Miss{{Filter: schedule.ZoneFilter}, {Filter: schedule.TraitFilter, Detail: "CUSTOM_GOLD"}, {Filter: schedule.TraitFilter, Detail: "CUSTOM_FAST"}} {
 				if first.GetCost() > 1 && fits(withChanges(req, []*cellgatev1.Miss{x})) {
 					t.Fatalf("%v costs %v, but %v alone is enough", first, first.GetCost(), x)
@@ -215,7 +215,7 @@ func TestRefusal_DisabledAndFullHosts_TextsForTenantsAndOperators(t *testing.T) 
 	}
 }
 
-// texts of changes.
+// texts joins the texts of changes.
 func texts(changes []*cellgatev1.RequestChange) string {
 	var all []string
 	for _, c := range changes {
@@ -224,8 +224,8 @@ func texts(changes []*cellgatev1.RequestChange) string {
 	return strings.Join(all, "; ")
 }
 
-// Changes of each kind are named, the least first: also those with which other hosts and cells would do than those that the
-// request names, or that were not asked because they cannot hold what it asks for.
+// A refusal names changes of each kind, the smallest first. It also names changes that would let in hosts and cells
+// that the request excludes, and cells that were not asked because none of their hosts is large enough.
 func TestRefusal_SeveralKindsOfChanges_LeastFirst(t *testing.T) {
 	gold, full := testHost(1, 1), testHost(2, 1)
 	gold.Traits = []string{"CUSTOM_GOLD"}
@@ -271,7 +271,7 @@ func TestRefusal_SeveralKindsOfChanges_LeastFirst(t *testing.T) {
 	}
 }
 
-// More instances find no host than changes are looked for: the refusal says so, and how many fit.
+// If more instances find no host than the search for changes covers, the refusal says so, and how many fit.
 func TestRefusal_ManyInstances_SaysHowManyFit(t *testing.T) {
 	w := start(t, inCells([]schedule.Host{testHost(1, 1), testHost(2, 1)}, 1), nil)
 	req := ask(1, 300)
@@ -286,7 +286,7 @@ func TestRefusal_ManyInstances_SaysHowManyFit(t *testing.T) {
 	}
 }
 
-// What a refusal says of near misses leaves room in the 8 KiB of a trailer that clients take by default.
+// The near misses of a refusal leave room in the 8 KiB of trailers that clients accept by default.
 func TestRefusal_ManyConditions_DetailIsBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	w := start(t, inCells(variedHosts(rng, 120), 3), nil)
@@ -316,7 +316,7 @@ func TestRefusal_ManyConditions_DetailIsBounded(t *testing.T) {
 	small()
 }
 
-// A request that fits needs no change: what others of its hosts lack is shown all the same.
+// A request that fits needs no change, but the conditions that other hosts do not meet are shown.
 func TestExplain_HostPasses_NoChangeIsNamed(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 64))}, nil)
 	req := ask(1, 1)
@@ -330,7 +330,7 @@ func TestExplain_HostPasses_NoChangeIsNamed(t *testing.T) {
 	}
 }
 
-// decided is the decision of an answer, once it is written, in a bubble.
+// decided returns the decision of an answer once it is written. It needs a synctest bubble.
 func (w *world) decided(resp *cellgatev1.SelectDestinationsResponse) *cellgatev1.Decision {
 	w.t.Helper()
 	w.written()
@@ -341,8 +341,8 @@ func (w *world) decided(resp *cellgatev1.SelectDestinationsResponse) *cellgatev1
 	return d
 }
 
-// A decision keeps the best hosts of its moment: what explain answered just before, the chosen one first, with weights
-// that add up.
+// A decision keeps the best hosts of its moment, as explain ranks them just before: the chosen host first, with
+// scores that add up to the weights.
 func TestDecision_SelectionOverThreeCells_KeepsTheRankingThatExplainGave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 1))
@@ -380,7 +380,7 @@ func TestDecision_SelectionOverThreeCells_KeepsTheRankingThatExplainGave(t *test
 	})
 }
 
-// A host that is drawn from beyond the best ones kept is the last of them.
+// If the chosen host is not among the best hosts that a decision keeps, it is kept as the last.
 func TestDecision_ChosenHostIsNotAmongTheBest_IsKeptLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hosts := make([]schedule.Host, 30)

@@ -14,7 +14,7 @@ import (
 	"cellgate/schedule"
 )
 
-// stored is a host of which Cinder says how much is free.
+// stored is a host with a fact of Cinder: the free space in GB.
 func stored(n, size, freeGB int) schedule.Host {
 	h := testHost(n, size)
 	h.Namespaces = schedule.NewNamespaces(map[string]string{"cinder": fmt.Sprintf(`{"free_gb": %d}`, freeGB)})
@@ -30,8 +30,7 @@ func storedCells() []*testCell {
 
 func hintsAllowed(c *Config) { c.HintExpressions = true }
 
-// Unless the gateway allows it, no hint brings an expression: the owner of a server
-// writes hints.
+// Hints may bring an expression only if the gateway allows it, because the owner of a server writes the hints.
 func TestExpressionsOfHintsHaveASwitch(t *testing.T) {
 	w := start(t, storedCells(), nil)
 	typed := ask(1, 1)
@@ -51,12 +50,12 @@ func TestExpressionsOfHintsHaveASwitch(t *testing.T) {
 	w.choose(typed)
 }
 
-// costly takes more of CEL's steps than a cell gives a request, on a few hosts and soon: each
-// search of a text counts a hundred.
+// costly exceeds the CEL steps that a cell gives a request, after a few hosts: each search of a
+// text counts as a hundred steps.
 var costly = `[` + strings.Repeat(`1, `, 500) + `1].all(x, !(host.zone + "` + strings.Repeat("a", 100) + `").contains("` + strings.Repeat("b", 100) + `")) && true`
 
-// An expression that costs too much over the hosts of a cell is the caller's fault, by
-// its field, and not the cell's.
+// If an expression costs too much over the hosts of a cell, the error names the caller's
+// field, and the cell is not to blame.
 func TestAnExpressionThatCostsTooMuch(t *testing.T) {
 	var hosts []schedule.Host
 	for n := range 600 {
@@ -79,8 +78,8 @@ func TestAnExpressionThatCostsTooMuch(t *testing.T) {
 	w.choose(typed)
 }
 
-// A request is placed, in whichever cell, where its expression holds: in the typed form,
-// by the hint there, and by that of Nova's form.
+// A request is placed, in whichever cell, on hosts where its expression holds. The expression comes as a field of the
+// typed form, as a hint there, or as a hint of Nova's form.
 func TestHostsPassTheRequestsExpression(t *testing.T) {
 	const text = `facts.cinder.free_gb > 500 && host.free.VCPU >= request.resources.VCPU`
 	hint := func(spec, _ map[string]any) {
@@ -103,8 +102,8 @@ func TestHostsPassTheRequestsExpression(t *testing.T) {
 	}
 }
 
-// A request's own weight decides among the hosts that pass, over all cells as in one: by
-// the typed form's field with its multiplier, and by the hints.
+// A request's own weight decides among the hosts that pass, over all cells as in one. It comes as a field of the typed
+// form with its multiplier, or as a hint.
 func TestHostsAreWeighedByTheRequestsExpression(t *testing.T) {
 	const text = `facts.cinder.free_gb`
 	typed := func(multiplier float64) *cellgatev1.SelectDestinationsRequest {
@@ -131,8 +130,8 @@ func TestHostsAreWeighedByTheRequestsExpression(t *testing.T) {
 	}
 }
 
-// Who is left out, and why, is in the refusal; hosts that the request names pass the
-// expression, too.
+// The refusal says how many hosts the expression leaves out, and why. Hosts that the request forces
+// must pass the expression, too.
 func TestRejectedByTheExpression(t *testing.T) {
 	w := start(t, storedCells(), nil)
 	r := ask(1, 1)
@@ -148,8 +147,7 @@ func TestRejectedByTheExpression(t *testing.T) {
 	w.refused(r, fault.NoValidHost)
 }
 
-// The error of an expression has its field and its place, and no cell
-// is asked.
+// The error for a bad expression has its field and its position, and no cell is asked.
 func TestBadExpressionsAreNamed(t *testing.T) {
 	cells := storedCells()
 	w := start(t, cells, hintsAllowed)

@@ -12,7 +12,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// facts gives the facts that the cell was sent.
+// facts returns the PutFacts requests that the cell got.
 func (c *testCell) facts() []*cellv1.PutFactsRequest { return got[*cellv1.PutFactsRequest](c) }
 
 func TestFactsGoToTheCellThatHasTheHost(t *testing.T) {
@@ -74,7 +74,7 @@ func TestBadFactsAreNamed(t *testing.T) {
 	}
 }
 
-// A reply that was lost says neither that it was done nor that it was not.
+// If the reply is lost, the error says neither that the facts were written nor that they were not.
 func TestFactsWhoseAnswerWasLost(t *testing.T) {
 	cells := fleet(1, 1)
 	w := start(t, cells, nil)

@@ -13,8 +13,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Every operation that asks all cells goes past an open breaker at once, and says
-// what it does not know because of it.
+// Every operation that asks all cells skips an open breaker at once, and says what it does not know because of that.
 func TestI7_OpenBreakerFailsFastEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(2, 2), nil)
@@ -29,7 +28,7 @@ func TestI7_OpenBreakerFailsFastEverywhere(t *testing.T) {
 				t.Errorf("%v %v", e, e.Metadata)
 			}
 		}
-		// What a healthy cell has is found; what may be in the sick one is not denied.
+		// A claim in the healthy cell is found. A claim that may be in the sick cell is not reported as missing.
 		if got, err := w.claims.GetClaim(ctx, &cellgatev1.GetClaimRequest{ConsumerUuid: here.GetConsumerUuid()}); err != nil || got.GetClaim().GetClaimId() != here.GetClaimId() {
 			t.Errorf("%v, %v", got, err)
 		}
@@ -85,8 +84,7 @@ func TestI7_OpenBreakerFailsFastEverywhere(t *testing.T) {
 	})
 }
 
-// What waits for an answer that changes nothing stops waiting when the breaker
-// opens.
+// A call that reads, and waits for a cell's answer, stops waiting when the breaker opens.
 func TestReadUnderWayEndsWithTheTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, fleet(2, 2), nil)
@@ -109,7 +107,7 @@ func TestReadUnderWayEndsWithTheTrip(t *testing.T) {
 	})
 }
 
-// Every call to a cell has a deadline: its budget, or what the caller leaves.
+// Every call to a cell has a deadline: its budget, or the caller's remaining time if that is shorter.
 func TestEveryCallHasItsBudget(t *testing.T) {
 	for _, limit := range []time.Duration{0, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -159,10 +157,10 @@ func TestEveryCallHasItsBudget(t *testing.T) {
 				"GetSummary": w.g.cfg.ClaimBudget, "ClaimBatch claim": cellclient.StepBudget(ctx, w.g.cfg.ClaimBudget), "ClaimBatch pin": cellclient.StepBudget(ctx, w.g.cfg.ClaimBudget),
 				"ClaimBatch confirm": w.g.cfg.ClaimBudget, "ClaimBatch release": w.g.cfg.ClaimBudget, "ClaimBatch unpin": w.g.cfg.ClaimBudget,
 			} {
-				if limit > 0 && method != "ClaimBatch unpin" { // that one outlives its caller
+				if limit > 0 && method != "ClaimBatch unpin" { // an unpin outlives its caller
 					want = min(want, limit)
 				}
-				// gRPC rounds what it sends up.
+				// gRPC rounds up the timeout that it sends.
 				if got := most[method]; got <= 0 || got > want+time.Millisecond {
 					t.Errorf("caller's limit %v: %s has %v, want %v at most and more than nothing", limit, method, got, want)
 				}
@@ -176,7 +174,7 @@ func TestEveryCallHasItsBudget(t *testing.T) {
 func TestClaim_BreakerOpenedAfterProposal_NotInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
-		// The group's pin is in the first cell: it is asked between the proposals and the claim.
+		// The group's pin is in the first cell, so the gateway asks this cell between the proposals and the claim.
 		req, n := ask(1, 1), 1
 		for w.g.claims.Arbiter(testUUID(0xe, n)).Name() != "cell1" {
 			n++

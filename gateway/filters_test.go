@@ -28,8 +28,7 @@ func TestFiltersInForce_PlacementUnnamed_RunsAllTheSame(t *testing.T) {
 	}
 }
 
-// Without ResourceFilter a full host passed, and every claim of it was refused until the
-// request's time was over.
+// Without ResourceFilter a full host would pass, and every claim on it would be refused until the request's deadline.
 func TestSelectDestinations_FiltersWithoutPlacement_FullHostIsNoValidHost(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) { c.Filters = []string{schedule.CapabilitiesFilter} })
 	for n := 1; ; n++ {

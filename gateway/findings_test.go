@@ -26,7 +26,7 @@ func (w *world) findings(req *cellgatev1.ListFindingsRequest) *cellgatev1.ListFi
 	return resp
 }
 
-// movingCells are two cells whose reconcilers look often.
+// movingCells are two cells whose reconcilers run often.
 func movingCells() []*testCell {
 	cells := twoCells()
 	for _, c := range cells {
@@ -35,8 +35,8 @@ func movingCells() []*testCell {
 	return cells
 }
 
-// movedByReport is an instance that moved from cell1 to cell2, where its host's report
-// confirmed it: its claims there and here, and the agent of the host that it left.
+// movedByReport moves an instance from cell1 to cell2, where its host's report confirms the new claim. It returns the
+// claims in cell1 and cell2, and the agent of the host that the instance left.
 func movedByReport(w *world) (old, moved *cellgatev1.Selection, left *testAgent) {
 	w.t.Helper()
 	old = w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
@@ -48,18 +48,17 @@ func movedByReport(w *world) (old, moved *cellgatev1.Selection, left *testAgent)
 	move.Operation = cellgatev1.Operation_MOVE
 	moved = w.choose(move).GetDestinations()[0].GetSelected()
 	w.cells[1].reportInstance(moved, testUUID(0x1, 1))
-	time.Sleep(10 * time.Second) // virtual: the cell has looked
+	time.Sleep(10 * time.Second) // virtual: the reconciler has run
 	return old, moved, left
 }
 
-// unfinished lists the moves that are not finished.
+// unfinished lists the findings of unfinished moves.
 func (w *world) unfinished(repaired bool) []*cellgatev1.Finding {
 	w.t.Helper()
 	return w.findings(&cellgatev1.ListFindingsRequest{Kind: cellgatev1.Finding_UNFINISHED_MOVE, Repaired: repaired}).GetFindings()
 }
 
-// A move that nobody finishes is found between the cells, and finished as its caller
-// would have; once, and only what is still there.
+// The gateway finds a move between cells that nobody finishes, and finishes it once, as its caller would have.
 func TestAMoveThatNobodyFinishedIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, movingCells(), nil)
@@ -93,8 +92,8 @@ func TestAMoveThatNobodyFinishedIsFinished(t *testing.T) {
 	})
 }
 
-// It is not finished while the host that the instance left reports it: the finding stands,
-// and says so, until the instance is gone.
+// A move is not finished while the host that the instance left reports the instance. The finding stays, and says why,
+// until the instance is gone from there.
 func TestAMoveIsNotFinishedWhileItsSourceReportsTheInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, movingCells(), nil)
@@ -120,8 +119,8 @@ func TestAMoveIsNotFinishedWhileItsSourceReportsTheInstance(t *testing.T) {
 	})
 }
 
-// It stays where a cell does not want repairs, does not answer, or the source has become
-// somebody else's.
+// An unfinished move is left alone if a cell has repairs off or does not answer, or if
+// either of its claims has changed.
 func TestAMoveThatIsNotFinished(t *testing.T) {
 	reportsOnly := func(_ string, _, resp any) {
 		if r, ok := resp.(*cellv1.ListFindingsResponse); ok {

@@ -28,8 +28,8 @@ func TestSelect_CellWithoutAGateYet_IsUnavailable(t *testing.T) {
 	})
 }
 
-// A cell that answers no query does not know what it could hold: its summary leaves it out of
-// none, since it may answer before the next one is read.
+// A cell that answers no query does not know what it could hold. Its summary does not lead the gateway to skip it,
+// because the cell may answer before the next summary is read.
 func TestRoute_CellThatAnswersNothing_IsAsked(t *testing.T) {
 	closed, other := gated(1, testHost(1, 1)), newCell(2, testHost(2, 4))
 	closed.gate.move(cellgatev1.Gate_LEGACY)

@@ -12,8 +12,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// holdClaims holds the claims of a consumer up, in every cell, until the returned
-// function is called.
+// holdClaims blocks the claims of a consumer, in every cell, until the returned function is called.
 func (w *world) holdClaims(consumer string) (release func()) {
 	released := make(chan struct{})
 	for _, c := range w.cells {
@@ -33,7 +32,7 @@ func (w *world) holdClaims(consumer string) (release func()) {
 	return func() { close(released) }
 }
 
-// chosen is what one of several calls at once got.
+// chosen is the result of one of several calls at once.
 type chosen struct {
 	resp *cellgatev1.SelectDestinationsResponse
 	err  error
@@ -50,9 +49,8 @@ func (w *world) chooseLater(ctx context.Context, req *cellgatev1.SelectDestinati
 	return out
 }
 
-// startHeld starts a request whose claim is held up, in two cells of a host each,
-// and gives the cell that it chose a claim more: an equal request that did not wait
-// would choose the other one.
+// startHeld starts a request whose claim is held up, in two cells of one host each. It then places another instance in
+// the chosen cell, so that an equal request that did not wait would choose the other cell.
 func startHeld(t *testing.T) (w *world, req *cellgatev1.SelectDestinationsRequest, first <-chan chosen, release func()) {
 	t.Helper()
 	w = start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
@@ -101,7 +99,7 @@ func TestEqualRequestsAtOnceGetOneAnswer(t *testing.T) {
 	})
 }
 
-// The call that runs fails; the one that waited makes the claim.
+// The call that runs is given up; the equal call that waited makes the claim.
 func TestEqualRequestGoesOnAfterOneThatGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)

@@ -27,7 +27,7 @@ func oneUpgrading(t *testing.T, state cellgatev1.Gate_State) (*world, *testCell,
 	return startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil), f, u
 }
 
-// An answer says whether Nova's tables speak for a cell's hosts, and why.
+// An answer says whether the source of a cell's hosts is Nova's tables, and why.
 func TestGateSaysWhoAnswers(t *testing.T) {
 	for state, source := range map[cellgatev1.Gate_State]cellgatev1.CellSource{
 		cellgatev1.Gate_LEGACY: cellgatev1.CellSource_LEGACY, cellgatev1.Gate_SHADOW: cellgatev1.CellSource_LEGACY,
@@ -117,7 +117,7 @@ func last(reports []*cellv1.ReportLegacyRequest) *cellv1.ReportLegacyRequest {
 	return reports[len(reports)-1]
 }
 
-// What a replica has is not sent again; what changes is sent at once.
+// Services that a replica has are not sent again; a change is sent at once.
 func TestReportsOfServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := gated(1, testHost(1, 1)), newUpgrading()
@@ -187,8 +187,8 @@ func TestImporterRunsWhenTheCellSaysSo(t *testing.T) {
 	})
 }
 
-// Where no service at all has a new heartbeat the database is a copy that is behind, or
-// nobody writes to it: the gateway leaves the import to others, and says so.
+// If no service has a new heartbeat, the database is a copy that is behind, or nobody writes to it. The gateway leaves
+// the import to others, and says so.
 func TestNothingIsImportedFromADatabaseWithoutNewHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := gated(1, testHost(1, 1)), newUpgrading()
@@ -234,7 +234,7 @@ func TestNothingIsImportedFromADatabaseWithoutNewHeartbeats(t *testing.T) {
 	})
 }
 
-// Each report says how new its rows are, also when nothing else is new.
+// Each report says how new its rows are, even if nothing else is new.
 func TestReportsSayHowNewTheRowsAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := gated(1, testHost(1, 1)), newUpgrading()
@@ -284,7 +284,7 @@ func TestGateMovesAreLogged(t *testing.T) {
 	})
 }
 
-// A report names its gateway as people know it, and is sent by the gateway that imports
+// A report carries the name that the configuration gives the gateway. The gateway that imports also reports
 // which instances have no claim.
 func TestGateReportSaysWhoAndWhatHasNoClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// beating has two nova-computes beat every 10 s until a copy stops.
+// beating makes two nova-computes write heartbeats every 10 s until stops, from when the copy gets no new
+// ones. The zero time means for ever.
 func (r *readerStub) beating(stops time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -25,7 +26,7 @@ func (r *readerStub) beating(stops time.Time) {
 	}
 }
 
-// goesDown gives the hosts that reports have down, and why the last one has no services.
+// goesDown returns the hosts that any report has down, and why the last report has no services.
 func goesDown(reports []*cellv1.ReportLegacyRequest) (down map[string]bool, unreadable string) {
 	down = map[string]bool{}
 	for _, r := range reports {
@@ -39,8 +40,8 @@ func goesDown(reports []*cellv1.ReportLegacyRequest) (down map[string]bool, unre
 	return down, unreadable
 }
 
-// No service is reported down by a copy that stopped. It is found after service_down_time, nothing is
-// imported from it, and the last report counts again when it goes on.
+// If a copy of the database stops, no service is reported down. After service_down_time the gateway finds out, and
+// imports nothing. It reports and imports again once the copy goes on.
 func TestGate_CopyThatStops_TellsNobodyDown(t *testing.T) {
 	for _, state := range []cellgatev1.Gate_State{cellgatev1.Gate_LEGACY, cellgatev1.Gate_NATIVE} {
 		t.Run(state.String(), func(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A cell is available while it answers, whatever this gateway can read; its reason says what it cannot.
+// A cell is available while it answers, whatever this gateway can read. The cell's reason
+// says what the gateway cannot read.
 func TestCellsShowWhetherTheCellAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := gated(1, testHost(1, 1), testHost(2, 1)), newUpgrading()

@@ -21,7 +21,7 @@ func (r *readerStub) setVersion(v int64) {
 	r.services[0].Version, r.services[0].LastSeenUp = v, time.Now()
 }
 
-// reportsFrom forgets the reports that there were, and gives a function for those since.
+// reportsFrom returns a function for the reports since this call.
 func (c *testCell) reportsFrom() func() []*cellv1.ReportLegacyRequest {
 	from := len(got[*cellv1.ReportLegacyRequest](c))
 	return func() []*cellv1.ReportLegacyRequest { return got[*cellv1.ReportLegacyRequest](c)[from:] }
@@ -58,8 +58,8 @@ func TestAGatewayThatWasPausedReadsBeforeItReports(t *testing.T) {
 	})
 }
 
-// While a read takes long the services that it reported last become old: then it says that it
-// cannot read them.
+// While a read takes long, the services that the gateway reported last become old. It then
+// reports that it cannot read them.
 func TestServicesThatWereReadLongAgoAreNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := gated(1, testHost(1, 1)), newUpgrading()
@@ -94,8 +94,8 @@ func TestServicesThatWereReadLongAgoAreNotReported(t *testing.T) {
 	})
 }
 
-// In a database to which nobody writes all hosts would be down within moments, and the cell full.
-// The cell gets no service that is down, and no rows are imported.
+// If nobody writes to a database, all hosts would soon be down, and the cell full. The gateway therefore reports
+// no services and imports no rows.
 func TestGateReport_IdleDatabase_HasNoServices(t *testing.T) {
 	for _, state := range []cellgatev1.Gate_State{cellgatev1.Gate_LEGACY, cellgatev1.Gate_SHADOW, cellgatev1.Gate_NATIVE} {
 		t.Run(state.String(), func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestGateReport_IdleDatabase_HasNoServices(t *testing.T) {
 	}
 }
 
-// One that is dead while others live is down.
+// A service that is dead while others live is reported down.
 func TestADeadServiceAmongOthersIsReportedDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := gated(1, testHost(1, 1)), newUpgrading()
@@ -168,8 +168,7 @@ func TestADeadServiceAmongOthersIsReportedDown(t *testing.T) {
 	})
 }
 
-// stopAt has two services, one of which had its last heartbeat 9 s before the other, and nobody
-// write any more.
+// stopAt writes two services, the first with a last heartbeat 9 s before at, the second at at. No heartbeats follow.
 func (r *readerStub) stopAt(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,11 +19,11 @@ import (
 type gateStub struct {
 	mu   sync.Mutex
 	gate *cellgatev1.Gate // nil before it is moved
-	// importFor is an answer to reports.
+	// importFor, if positive, is what reports of a gateway that offers to import are answered with.
 	importFor time.Duration
-	// closed is why the cell answers no query; empty when it does.
+	// closed is why the cell answers no query; empty if it answers.
 	closed string
-	// forgetful: it asks once for services that were sent before.
+	// forgetful makes the stub ask once for services that were sent before.
 	forgetful bool
 }
 
@@ -94,7 +94,7 @@ func (g *gateStub) alter(resp any) {
 	}
 }
 
-// reported gives the reports that were more than a look.
+// reported returns the reports but for those that only look.
 func (c *testCell) reported() []*cellv1.ReportLegacyRequest {
 	return slices.DeleteFunc(got[*cellv1.ReportLegacyRequest](c), func(r *cellv1.ReportLegacyRequest) bool { return r.GetLook() })
 }

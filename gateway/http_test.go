@@ -21,7 +21,7 @@ import (
 
 const restBody = `{"instance_uuids": ["%s"], "request_spec": {"flavor": {"vcpus": 2, "memory_mb": 4096, "root_gb": 10}}}`
 
-// problem reads an error body.
+// problem is an error body.
 type problem struct {
 	Code    int              `json:"code"`
 	Reason  fault.Kind       `json:"reason"`
@@ -123,8 +123,7 @@ func TestRESTUnavailableAndOverloaded(t *testing.T) {
 	}
 }
 
-// Everything bad is refused with an error that names the field, and nothing is
-// changed.
+// Bad input is refused with an error that names the field, and changes nothing.
 func TestBadInput(t *testing.T) {
 	w := start(t, fleet(2, 1), nil)
 	good := fmt.Sprintf(restBody, testUUID(0x1, 1))
@@ -254,7 +253,7 @@ func TestReadyOnlyWhenACellHasAnswered(t *testing.T) {
 		if rec := w.send("GET", "/readyz", ""); rec.Code != 200 {
 			t.Errorf("one cell answers: %d %s", rec.Code, rec.Body)
 		}
-		// What was answered long ago does not count.
+		// An answer older than SummaryMaxAge does not count.
 		cells[1].hook(down, nil)
 		time.Sleep(cellclient.SummaryMaxAge + 2*cellclient.SummaryEvery) // virtual
 		if rec := w.send("GET", "/readyz", ""); rec.Code != 503 || !strings.Contains(rec.Body.String(), "cell1 never, cell2 1") {

@@ -13,8 +13,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// hungDisk answers from memory and commits nothing. With tells, a cell that has not
-// committed for the bound says so to the prober and to who asks for proposals.
+// hungDisk answers from memory and commits nothing. If tells is set and the cell has not committed for the bound, it
+// refuses probes and queries for that reason.
 func hungDisk(bound time.Duration, tells bool) func(context.Context, string, any) error {
 	var since atomic.Int64
 	return func(ctx context.Context, method string, _ any) error {
@@ -32,8 +32,8 @@ func hungDisk(bound time.Duration, tells bool) func(context.Context, string, any
 	}
 }
 
-// openLoop sends requests at a pace, whether answers come or not, and gives when
-// each was sent and how long it took. Each would choose the second cell.
+// openLoop sends requests at a pace, whether answers come or not, and returns when each was sent and how long it took.
+// Each request would choose the second cell. It demands that all end in cell1.
 func openLoop(t *testing.T, w *world, every time.Duration, n int) (sent, took []time.Duration) {
 	sent, took = make([]time.Duration, n), make([]time.Duration, n)
 	began := time.Now()
@@ -56,8 +56,8 @@ func openLoop(t *testing.T, w *world, every time.Duration, n int) (sent, took []
 	return sent, took
 }
 
-// A cell whose disk hangs answers proposals in between: a streak of claims opens
-// its breaker all the same, and nobody waits for it after that.
+// A cell whose disk hangs still answers proposals between the claims. A streak of failed claims opens its breaker all
+// the same, and then nobody waits for the cell.
 func TestI7_ACellThatDoesNotCommitCostsOneStreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1000)), newCell(2, testHost(2, 2000))}, nil)
@@ -102,8 +102,8 @@ func hungClaims(ctx context.Context, _ string, req any) error {
 	return ctx.Err()
 }
 
-// Claims alone that hang open the breaker. By a real clock: a claim's own budget and
-// that of its step do not end at one moment there.
+// Claims that hang open the breaker by themselves. The test needs a real clock: there a claim's own budget and that of
+// its step do not end at the same instant.
 func TestI7_ClaimsThatHangAreCounted(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1000))}, func(c *Config) { c.ClaimBudget = 200 * time.Millisecond })
 	w.cells[0].hook(hungClaims, nil)
@@ -119,8 +119,8 @@ func TestI7_ClaimsThatHangAreCounted(t *testing.T) {
 	t.Error("the breaker is closed")
 }
 
-// One that does not tell is closed by each probe; the first claim that fails then
-// opens it again.
+// If a cell does not tell that its disk hangs, each probe closes its breaker, and the next
+// claim that fails opens it again.
 func TestI7_ACellThatHidesItsDiskIsOutOfUseHalfOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1000)), newCell(2, testHost(2, 2000))}, nil)
@@ -141,7 +141,7 @@ func TestI7_ACellThatHidesItsDiskIsOutOfUseHalfOfTheTime(t *testing.T) {
 			last = now
 		}
 		<-done
-		// A claim's budget closed, the open time open: 3 s a turn, and 20 s.
+		// The breaker is closed for a claim's budget, then open for OpenFor: 3 s a turn, and the test takes 20 s.
 		if opened < 5 {
 			t.Errorf("opened %d times", opened)
 		}

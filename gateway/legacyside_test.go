@@ -13,7 +13,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// readerStub is a legacy database. read, when set, holds it up or fails it.
+// readerStub is a legacy database. If read is set, it may delay or fail a load.
 type readerStub struct {
 	mu       sync.Mutex
 	services []novadb.Service
@@ -108,9 +108,9 @@ type importerStub struct {
 	dropped int
 	// native counts the offers in NATIVE.
 	native int
-	// at is when it was offered rows last; zero for none.
+	// at is when rows were last offered; zero for never, or since they were dropped.
 	at time.Time
-	// unclaimed is what it says.
+	// unclaimed is what Unclaimed returns.
 	unclaimed *cellv1.UnclaimedInstances
 }
 

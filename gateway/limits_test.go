@@ -50,7 +50,7 @@ func TestNovasObjectMayNestSoDeepOnly(t *testing.T) {
 	}
 }
 
-// The request line and the headers have a bound, before anybody is asked.
+// The request line and the headers have a size limit, which is checked before any cell is asked.
 func TestHeadersAndQueriesAreBounded(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	server := httptest.NewUnstartedServer(w.rest)

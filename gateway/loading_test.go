@@ -13,8 +13,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// load makes a replica one that loads its table, or has it. One on a SQL store answers queries
-// meanwhile.
+// load makes a replica's summary say that it loads its table, or that it has it. A replica on a SQL store
+// answers queries while it loads.
 func (c *testCell) load(on bool) {
 	c.answers(func(_ string, _, resp any) {
 		if s, ok := resp.(*cellv1.GetSummaryResponse); ok && on {
@@ -23,8 +23,8 @@ func (c *testCell) load(on bool) {
 	})
 }
 
-// A cell whose replica loads its table is asked, given the time that a claim is given,
-// and never left out: its summary says nothing of its hosts.
+// A cell whose replica loads its table is asked with a claim's budget, and never skipped, because its
+// summary says nothing about its hosts.
 func TestACellThatLoadsIsAskedWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		loading, other := newCell(1, testHost(1, 9)), newCell(2, testHost(2, 1))
@@ -49,7 +49,7 @@ func TestACellThatLoadsIsAskedWithPatience(t *testing.T) {
 		if report, ok := w.g.Health().Ready(); !ok || strings.Contains(report.Checks[len(report.Checks)-1].Why, "without") {
 			t.Errorf("health: %+v", report)
 		}
-		// Loaded, it is known within a probe, and has the usual budget.
+		// Once it has loaded, the gateway knows this within a probe, and gives it the usual budget.
 		loading.load(false)
 		time.Sleep(w.g.cfg.Breaker.ProbeEvery + time.Millisecond)
 		loading.hook(hang("ProposeBatch"), nil)
@@ -59,8 +59,8 @@ func TestACellThatLoadsIsAskedWithPatience(t *testing.T) {
 	})
 }
 
-// What was known of a cell before it was started again stays what it is routed by,
-// while it is fresh: a replica that loads does not make it forgotten.
+// The gateway routes a cell by its last complete summary while that is fresh. The summary of a replica
+// that loads does not replace it.
 func TestALoadingReplicaIsNotRoutedBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := twoReplicas(t, nil)
@@ -78,8 +78,8 @@ func TestALoadingReplicaIsNotRoutedBy(t *testing.T) {
 	})
 }
 
-// A replica that has its table is asked before one that loads, for everything; one
-// that loads before one in doubt.
+// A replica that has its table is asked before one that loads, for every call. A replica that
+// loads is asked before one in doubt.
 func TestALoadingReplicaIsAskedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := twoReplicas(t, nil)
@@ -111,7 +111,7 @@ func TestALoadingReplicaIsAskedLast(t *testing.T) {
 	})
 }
 
-// An answer from some of a cell's hosts is no exact one.
+// An answer from only some of a cell's hosts is not exact.
 func TestACutAnswerIsNotExact(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
 	w.cells[0].answers(func(_ string, _, resp any) {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The codec of decisions is made at its first use, and what a bubble made is of no use to another.
+	// The codec of decisions is made at its first use. One that a synctest bubble made is of no use to another bubble.
 	if _, err := rowcodec.Unpack(rowcodec.Pack(bytes.Repeat([]byte("text"), 100))); err != nil {
 		panic(err)
 	}

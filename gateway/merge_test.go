@@ -45,16 +45,16 @@ func single(hosts []schedule.Host, r *schedule.Request, rules *schedule.Rules, s
 	return picks
 }
 
-// The answer over real gRPC, from any split into cells, is a single scheduler's,
-// for several instances and with groups.
+// However the hosts are split into cells, the merged answer over real gRPC is a single scheduler's, for
+// several instances and for groups.
 func TestI5_MergedOrderIsASingleSchedulers(t *testing.T) {
 	const cells = 4
 	var drawn []*drawnCell
 	var all []*testCell
 	for i := range cells {
 		c := newCell(i + 1)
-		// Without a summary no cell is left out. Each draw has other hosts, and a
-		// summary may be of the ones before.
+		// Without a summary no cell is left out. Each draw has other hosts, and a summary may
+		// still be of the previous ones.
 		c.before = func(_ context.Context, method string, _ any) error {
 			if method == "GetSummary" {
 				return fault.New(fault.Overloaded, "no summary")
@@ -66,7 +66,7 @@ func TestI5_MergedOrderIsASingleSchedulers(t *testing.T) {
 	mergesAsASingleScheduler(t, start(t, all, patient), drawn)
 }
 
-// setChecks sets how many cases rapid tries in this test; in make test-long those of long.
+// setChecks sets how many cases rapid tries in this test: short, or long in make test-long.
 func setChecks(t *testing.T, short, long int) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
@@ -84,7 +84,7 @@ func setChecks(t *testing.T, short, long int) {
 	})
 }
 
-// drawnCell is a cell whose hosts are drawn again and again. A host that is drawn no more is disabled.
+// drawnCell is a cell whose hosts are drawn anew for each case. A host that is not drawn again is disabled.
 type drawnCell struct {
 	*testCell
 	hosts map[string]schedule.Host
@@ -104,7 +104,8 @@ func (c *drawnCell) report(drawn []schedule.Host) {
 	}
 }
 
-// mergesAsASingleScheduler draws hosts into the world's cells, and compares.
+// mergesAsASingleScheduler draws hosts into the world's cells, and compares the merged
+// answer with a single scheduler's.
 func mergesAsASingleScheduler(t *testing.T, w *world, drawn []*drawnCell) {
 	t.Helper()
 	setChecks(t, 40, 100)
@@ -184,7 +185,8 @@ func mergesAsASingleScheduler(t *testing.T, w *world, drawn []*drawnCell) {
 	}
 }
 
-// Cells foretell what the picks of several instances change, so that they are asked once for all of them.
+// Cells predict how the picks of several instances change their answers, so that one round of
+// queries is enough for all instances.
 func TestSeveralInstances_OneRoundOfQueries(t *testing.T) {
 	w := start(t, []*testCell{
 		newCell(1, testHost(1, 10), testHost(2, 7)), newCell(2, testHost(3, 9), testHost(4, 6)), newCell(3, testHost(5, 8), testHost(6, 5)),

@@ -110,7 +110,7 @@ func TestMetricsOfDoubtAndOfACellThatIsGone(t *testing.T) {
 	})
 }
 
-// What hosts and their aggregates say and nobody can read is counted by who wanted to.
+// Values of hosts and aggregates that cannot be read are counted by the filter or weigher that needs them.
 func TestMetricOfUnreadableHosts(t *testing.T) {
 	odd := testHost(1, 8)
 	odd.Aggregates = append(odd.Aggregates, schedule.Aggregate{

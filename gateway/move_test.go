@@ -129,7 +129,7 @@ func TestSecondMoveIsRefused(t *testing.T) {
 	}
 }
 
-// Nova transfers the source to the migration before it asks: nothing to move from.
+// Nova transfers the source to the migration before it asks, so that the instance has no claim to move from.
 func TestMoveWithoutAClaimGoesOn(t *testing.T) {
 	for _, op := range moveOperations {
 		w := start(t, twoCells(), nil)
@@ -159,7 +159,7 @@ func TestMoveOutOfADisabledCell(t *testing.T) {
 	}
 }
 
-// The only other host of the cell is full: the host of the source is no way out.
+// The only host of the cell is the source's: only MOVE may choose it, and other moves find no host.
 func TestEvacuateNeverChoosesTheSourcesHost(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		w := start(t, []*testCell{newCell(1, testHost(1, 4))}, nil)
@@ -202,8 +202,8 @@ func TestEvacuateFromADeadCell(t *testing.T) {
 	})
 }
 
-// Any other move waits for its source, which would stand for ever: unless the
-// request names the instance's cell, and that one answers.
+// Any other move fails while a cell that may hold its source does not answer, because the source would then stay for
+// ever. A move whose request names a cell that answers goes on.
 func TestMoveWaitsForACellThatMayHoldItsSource(t *testing.T) {
 	for _, op := range []cellgatev1.Operation{cellgatev1.Operation_MOVE, cellgatev1.Operation_LIVE_MIGRATE} {
 		synctest.Test(t, func(t *testing.T) {
@@ -273,8 +273,8 @@ func TestConfirmOfAMoveOverCellsIsFinishedByRepeatingIt(t *testing.T) {
 	}
 }
 
-// The new claim is confirmed, but its cell does not answer when that is repeated:
-// the source alone is no reason to refuse.
+// The cell of the new claim does not answer its confirm: the error is CELL_UNAVAILABLE, although the other cell has
+// a confirmed claim, the source.
 func TestConfirmOfAMoveWhileItsCellHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)

@@ -8,9 +8,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A move into another cell that its host's report confirmed leaves the source
-// confirmed, since a shard knows its own cell only. The caller's confirm finishes it,
-// and once more changes nothing.
+// If a host's report confirms a move into another cell, the source stays confirmed, because a shard knows only its own
+// cell. The caller's confirm finishes the move, and a second confirm changes nothing.
 func TestConfirmFinishesAMoveThatAReportConfirmed(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	id := testUUID(0x1, 1)

@@ -35,8 +35,8 @@ func movedApart(w *world) (source, moved *cellgatev1.Selection) {
 	return source, w.choose(to(move(cellgatev1.Operation_MOVE, "m1"), "cell2")).GetDestinations()[0].GetSelected()
 }
 
-// The release of a move's source is held up, the caller gives the move up, and the source
-// becomes a record's and the instance's own again: then the release comes.
+// The release of a move's source is held up. Meanwhile the caller gives the move up, and the source is transferred to a
+// migration record and back. Then the release arrives.
 func TestAReleaseThatComesLateLeavesASourceThatWasTransferredBack(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	source, moved := movedApart(w)
@@ -70,7 +70,7 @@ func TestAReleaseThatComesLateLeavesASourceThatWasTransferredBack(t *testing.T) 
 	}
 }
 
-// A source that was written for whatever reason before its release came is looked at again.
+// If a source is written before its release arrives, for whatever reason, the gateway reads it again.
 func TestASourceThatWasChangedIsLookedAtAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(w *world, source, moved *cellgatev1.Selection)
@@ -104,7 +104,7 @@ func TestASourceThatWasChangedIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// One that is written each time is left, and confirming again goes on.
+// A source that is written each time before its release stays. Confirming again finishes the move.
 func TestASourceThatIsAlwaysChangedIsLeft(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	source, moved := movedApart(w)
@@ -118,7 +118,7 @@ func TestASourceThatIsAlwaysChangedIsLeft(t *testing.T) {
 	}
 }
 
-// A source that was not seen before the confirm is looked at after it.
+// A source that the gateway could not read before the confirm is read after it.
 func TestASourceThatWasNotSeenIsLookedAt(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	source, moved := movedApart(w)

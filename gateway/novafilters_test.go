@@ -11,7 +11,7 @@ import (
 	"cellgate/schedule"
 )
 
-// factual is a test host that says of itself what it can run.
+// factual is a test host that reports its architecture and its rack.
 func factual(n, size int, arch, rack string) schedule.Host {
 	h := testHost(n, size)
 	h.Facts = schedule.ParseFacts(schedule.FactTexts{
@@ -21,8 +21,8 @@ func factual(n, size int, arch, rack string) schedule.Host {
 	return h
 }
 
-// What Nova's filters read of a request decides through the whole path: the larger
-// host of the other cell would be chosen without.
+// The fields that Nova's filters read decide through the whole path. Without them the larger host of
+// the other cell would be chosen.
 func TestNovaFiltersDecide(t *testing.T) {
 	fast := factual(1, 1, "aarch64", "r1")
 	fast.Aggregates = []schedule.Aggregate{{UUID: testUUID(0xd, 1), Metadata: map[string]string{"ssd": "true"}}}
@@ -63,8 +63,8 @@ func TestUnreadHintsAreIgnoredAloud(t *testing.T) {
 	}
 }
 
-// Multipliers of aggregates decide over cells: the weights are not comparable
-// before every cell's hosts are weighed by their own.
+// Multipliers of aggregates decide over cells: weights are comparable only after every cell's hosts are
+// weighed with their own multipliers.
 func TestMultipliersOfAggregatesOverCells(t *testing.T) {
 	small, large := testHost(1, 1), testHost(2, 4)
 	large.Aggregates = []schedule.Aggregate{{UUID: testUUID(0xd, 1), Metadata: map[string]string{

@@ -18,7 +18,7 @@ import (
 	"cellgate/schedule"
 )
 
-// inGroup asks for a server group of a policy.
+// inGroup puts the instances of a request into a server group with a policy.
 func inGroup(req *cellgatev1.SelectDestinationsRequest, policy schedule.Policy) *cellgatev1.SelectDestinationsRequest {
 	req.GetRequestSpec().InstanceGroup = &cellgatev1.InstanceGroup{Uuid: testUUID(0xf, 1), Policy: string(policy)}
 	return req
@@ -41,7 +41,7 @@ func withChange(req *cellgatev1.SelectDestinationsRequest, change *cellgatev1.Re
 	return out
 }
 
-// hostsWithout are the hosts that do not meet a condition, and those of them that meet all others.
+// hostsWithout counts the hosts that do not meet a condition, and those of them that meet all others.
 func hostsWithout(conditions []*cellgatev1.Condition, filter string) (hosts, alone int32) {
 	for _, c := range conditions {
 		if c.GetFilter() == filter {
@@ -51,8 +51,8 @@ func hostsWithout(conditions []*cellgatev1.Condition, filter string) (hosts, alo
 	return hosts, alone
 }
 
-// The host of a group's member is full: the hosts of all other cells lack the member as those of its own cell do, and the
-// change that is named makes the request fit.
+// The host of a group's members is full. Hosts of all other cells count as hosts without the member, like those of its
+// own cell. The change that the refusal names makes the request fit.
 func TestRefusal_AffinityWithTheMemberInOneCell_AllCellsCountAndAdviseAsOne(t *testing.T) {
 	for _, op := range []cellgatev1.Operation{cellgatev1.Operation_BUILD, cellgatev1.Operation_LIVE_MIGRATE} {
 		t.Run(op.String(), func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestRefusal_AffinityWithTheMemberInOneCell_AllCellsCountAndAdviseAsOne(t *t
 	}
 }
 
-// A cell that was never reached, or is dead, fails no request that may not go there.
+// A cell that is dead, or was never reached, does not fail a request that may not go there.
 func TestRefusal_OtherCellIsDead_RequestForOneCellHasNoValidHost(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) {
 		c.Cells = append(c.Cells, cellclient.CellConfig{Name: "cell9", Replicas: []string{"nowhere"}})
@@ -115,7 +115,8 @@ func TestRefusal_OtherCellIsDead_RequestForOneCellHasNoValidHost(t *testing.T) {
 	}
 }
 
-// A dead cell that has no host of the request's zone, by its last summary, cannot have one for it.
+// If a dead cell's last summary has no host of the request's zone, the cell is taken to have
+// none: the error is NO_VALID_HOST.
 func TestRefusal_DeadCellHasNoHostOfTheZone_NoValidHost(t *testing.T) {
 	zoned := func(n int, zone string) schedule.Host {
 		h := testHost(n, 1)
@@ -146,8 +147,8 @@ func TestRefusal_DeadCellHasNoHostOfTheZone_NoValidHost(t *testing.T) {
 	}
 }
 
-// Each change that a refusal names makes the whole request fit, over real cells: of several instances, in a group of any
-// policy, with members in any cell. An explanation names the same.
+// Each change that a refusal names makes the whole request fit, over real cells: for several instances, in a group of
+// any policy, with members in any cell. Explain names the same changes.
 func TestRefusal_SeveralInstancesInGroups_ChangeFitsTheWholeRequest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 5))
 	want, changes, refusals, several, fewer := 12, 0, 0, 0, 0
@@ -155,7 +156,7 @@ func TestRefusal_SeveralInstancesInGroups_ChangeFitsTheWholeRequest(t *testing.T
 		want = 500
 	}
 	seen := map[string]int{}
-	fleet := func(t *testing.T) { // in a bubble near misses take no time of their budget
+	fleet := func(t *testing.T) { // in a bubble the search for near misses takes no time
 		w := start(t, inCells(variedHosts(rng, 5+rng.IntN(8)), 3), nil)
 		policy := schedule.Affinity
 		if rng.IntN(2) == 0 {

@@ -15,8 +15,7 @@ import (
 	"cellgate/internal/rpc"
 )
 
-// full makes a cell refuse every ClaimBatch as one whose queue is full does, and counts
-// them.
+// full makes a cell refuse every ClaimBatch as if its queue were full, and counts the refusals.
 func (f *testCell) full(wait time.Duration) *atomic.Int32 {
 	var refused atomic.Int32
 	f.hook(func(_ context.Context, method string, _ any) error {
@@ -29,8 +28,7 @@ func (f *testCell) full(wait time.Duration) *atomic.Int32 {
 	return &refused
 }
 
-// What a full queue refuses was not done: the instance is planned elsewhere, and
-// nothing is released.
+// A claim that a full queue refuses was not made. The instance is planned elsewhere, and nothing is released.
 func TestClaimThatAFullQueueRefusesGoesElsewhere(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
 	refused := w.cells[1].full(300 * time.Millisecond)
@@ -65,8 +63,7 @@ func TestFullQueueIsOverloadedToTheCaller(t *testing.T) {
 	}
 }
 
-// A repeat finds its claim in a cell that cannot keep it now: it is not claimed again
-// elsewhere.
+// A repeat finds its claim in a cell that cannot take it over now. It makes no other claim elsewhere.
 func TestRepeatWaitsForAFullQueue(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 9)), newCell(2, testHost(2, 1))}, nil)
 	req := ask(1, 1)
@@ -88,7 +85,7 @@ func TestRepeatWaitsForAFullQueue(t *testing.T) {
 	}
 }
 
-// While another claim of the request is in doubt, that is what the caller must know.
+// If another claim of the request is in doubt, the error is OUTCOME_UNKNOWN and not OVERLOADED.
 func TestDoubtOutweighsAFullQueue(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 9)), newCell(2, testHost(2, 5))}, nil)
 	req := ask(1, 1)

@@ -9,8 +9,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A token goes on with its own list only: in another one it would skip rows in
-// silence.
+// A page token is valid for its own list only: in another list it would silently skip rows.
 func TestPageTokensAreBoundToTheirList(t *testing.T) {
 	w := start(t, fleet(2, 3), nil)
 	ctx := context.Background()
@@ -47,7 +46,7 @@ func TestPageTokensAreBoundToTheirList(t *testing.T) {
 	}
 }
 
-// What selections call a zone, hosts and cells call it too.
+// Selections, hosts and cells call the default zone by the same name.
 func TestTheDefaultZoneIsOneNameEverywhere(t *testing.T) {
 	w := start(t, fleet(1, 2), func(c *Config) { c.DefaultAvailabilityZone = "main" })
 	ctx := context.Background()

@@ -11,7 +11,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A dead cell does not take away what the others say of their hosts.
+// If a cell does not answer, the refusal still has the counts of the others.
 func TestRefusal_ACellDoesNotAnswer_CountsOfTheOthersAreGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := testHost(1, 4)
@@ -31,7 +31,7 @@ func TestRefusal_ACellDoesNotAnswer_CountsOfTheOthersAreGiven(t *testing.T) {
 	})
 }
 
-// A cell that has too much to do to look what its hosts lack is named: there may be a smaller change.
+// A cell that is too busy to search for near misses is named, because a smaller change may exist there.
 func TestRefusal_ACellDoesNotLookWhatHostsLack_IsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 4)), newCell(2, testHost(2, 4))}, nil)

@@ -28,7 +28,7 @@ func deviceHost(n int) schedule.Host {
 	return h
 }
 
-// startDevices has devices in Placement.
+// startDevices starts a world whose PCI devices are in Placement.
 func startDevices(t *testing.T, cells ...*testCell) *world {
 	t.Helper()
 	return start(t, cells, func(cfg *Config) {
@@ -47,8 +47,8 @@ func askDevices(first, n, devices int) *cellgatev1.SelectDestinationsRequest {
 	return req
 }
 
-// Each instance is on the NUMA cell of the device that its allocation names; the allocation that Placement lists first may
-// be of another.
+// Each instance is on the NUMA cell of the device that its allocation names. The device that Placement lists
+// first may be on another NUMA cell.
 func TestPCIDevices_OfNUMACells_AllocationFollowsTheCell(t *testing.T) {
 	w := startDevices(t, newCell(1, deviceHost(1), testHost(2, 4)))
 	resp := w.choose(askDevices(1, 2, 1))
@@ -61,7 +61,7 @@ func TestPCIDevices_OfNUMACells_AllocationFollowsTheCell(t *testing.T) {
 	if e := mustFail(t, nil, err, fault.NoValidHost); !strings.Contains(e.Error(), "CUSTOM_PCI_10DE_1DB6") {
 		t.Error(e)
 	}
-	// Two devices are on two cells, and the guest has one.
+	// The two devices are on two NUMA cells, and the guest has one NUMA cell.
 	w = startDevices(t, newCell(1, deviceHost(1)))
 	_, err = w.scheduler.SelectDestinations(t.Context(), askDevices(1, 1, 2))
 	if e := mustFail(t, nil, err, fault.NoValidHost); !strings.Contains(e.Error(), "NUMA") {
@@ -84,7 +84,7 @@ func TestPCIDevices_ClaimAlternate_TakesTheDeviceOfTheAlternate(t *testing.T) {
 	if claim.GetHostUuid() != alternate.GetComputeNodeUuid() || device < 0 || !strings.Contains(alternate.GetAllocationRequest(), claim.GetAllocations()[device].GetProviderUuid()) {
 		t.Errorf("the claim is %v, the alternate %v", claim, alternate)
 	}
-	// Both hosts have a device left, and the one of the first choice both.
+	// The alternate's host has one device left, and the host of the first choice has both.
 	if taken := w.choose(askDevices(2, 3, 1)).GetDestinations(); len(taken) != 3 {
 		t.Errorf("taken %v", taken)
 	}
@@ -93,7 +93,7 @@ func TestPCIDevices_ClaimAlternate_TakesTheDeviceOfTheAlternate(t *testing.T) {
 	}
 }
 
-// An instance that leaves its host is asked for with devices of any provider of the other.
+// An instance that leaves its host may get a device of any provider of the other host.
 func TestPCIDevices_PlanDrain_LooksForDevicesOfOtherProviders(t *testing.T) {
 	w := startDevices(t, newCell(1, deviceHost(1), deviceHost(2)))
 	w.buildOn("host001", askDevices(1, 1, 1))

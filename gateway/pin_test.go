@@ -110,7 +110,7 @@ func TestI9_ConcurrentHardAffinityEndsOnOneHost(t *testing.T) {
 func TestI9_LaterMembersFollowTheFirst(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 2))}, nil)
 	host := w.choose(askGroup(1, 1, "affinity")).GetDestinations()[0].GetSelected().GetServiceHost()
-	// host002 has more free; after this it has less.
+	// host002 has more free than host001 now, and less after the next claim.
 	if host != "host002" {
 		t.Fatalf("first member on %s", host)
 	}
@@ -155,7 +155,7 @@ func TestHardAffinityNeedsEveryCell(t *testing.T) {
 	if !strings.Contains(e.Message, sick.name) {
 		t.Errorf("%v does not name %s", e, sick.name)
 	}
-	// A member that is named or visible settles it; soft affinity does not mind.
+	// A request that names a member's host, or has soft affinity, does not need the sick cell.
 	w.choose(askGroup(2, 1, "soft-affinity"))
 	named := askGroup(3, 1, "affinity")
 	for _, c := range w.cells {

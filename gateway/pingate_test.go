@@ -22,7 +22,7 @@ func TestPinIsTheCells(t *testing.T) {
 	if p := got[*cellv1.PinGateRequest](f); len(p) != 1 || p[0].GetReason() != "the database is gone" || p[0].GetWho() == "" || !p[0].GetForce() {
 		t.Errorf("got %v", p)
 	}
-	// This gateway goes by it at once.
+	// This gateway applies the pin at once.
 	if r := w.choose(ask(1, 1)).GetCells()[0]; r.GetSource() != cellgatev1.CellSource_NATIVE {
 		t.Errorf("the report is %v", r)
 	}
@@ -63,7 +63,7 @@ func TestPinThatIsRefused(t *testing.T) {
 	}
 }
 
-// A cell without a scheduler is held at LEGACY by its gateway, and says so.
+// The gateway holds a cell without a scheduler at LEGACY, and its answers say so.
 func TestCellWithoutASchedulerStaysLegacy(t *testing.T) {
 	f, u := gated(1, testHost(1, 1)), newUpgrading()
 	u.config.Only = true

@@ -21,7 +21,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// driverTexts are what gRPC and the operating system say.
+// driverTexts are phrases of gRPC's and the operating system's errors.
 var driverTexts = []string{"desc =", "dial tcp", "rpc error", "transport", "connection refused", "EOF", "RST_STREAM", "context deadline"}
 
 // listen gives a TCP port with a listener.
@@ -35,7 +35,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// safeBuffer is a log.
+// safeBuffer is a log that several goroutines may write.
 type safeBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -73,8 +73,7 @@ func TestI7_SickCellsLeakNoDriverText(t *testing.T) {
 			kill = sync.OnceFunc(func() { go stop() })
 			return addr
 		}},
-		// The text of the cause after it depends on whose timer fires first: the caller's, the
-		// batch's or the cell's.
+		// The cause that follows this text depends on whose timer fires first: the caller's, the batch's or the cell's.
 		{"hung", "cell cell2 did not answer within 3s", "did not answer within 3s: ", func(t *testing.T) string {
 			addr, _ := serveCell(t, func(ctx context.Context, _ string, _ any) error {
 				<-ctx.Done()
@@ -174,7 +173,7 @@ func TestRESTWithoutTheGatewayLeaksNoDriverText(t *testing.T) {
 	}
 }
 
-// Programs read the names of what an error is about, not its prose.
+// Programs read from an error's metadata which objects it is about, not from its text.
 func TestErrorsNameThingsForPrograms(t *testing.T) {
 	w := start(t, fleet(2, 1), nil)
 	ctx := context.Background()

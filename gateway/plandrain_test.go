@@ -74,7 +74,7 @@ func (w *world) drawBuilds(r *rand.Rand, seed int) map[string]*cellgatev1.Select
 			if err != nil {
 				w.t.Fatalf("seed %d: %v", seed, err)
 			}
-			if policy == "affinity" { // as after the lease: until then the group stays where it was built
+			if policy == "affinity" { // as after the lease: until then the pin keeps the group where it was built
 				arbiter := w.g.claims.Arbiter(group.GetUuid()).Name()
 				w.cells[slices.IndexFunc(w.cells, func(c *testCell) bool { return c.name == arbiter })].unpin(group.GetUuid(), resp.GetDestinations()[0].GetSelected().GetClaimId())
 			}
@@ -85,7 +85,7 @@ func (w *world) drawBuilds(r *rand.Rand, seed int) map[string]*cellgatev1.Select
 	return built
 }
 
-// Each move of a plan succeeds as a real one to the host that the plan names, which is a best one at its turn. What the
+// Each planned move succeeds as a real move to the planned host, which is then one of the best. An instance that the
 // plan does not place is refused.
 func TestPlanDrain_RandomFleets_MovesSucceedAndTheRestIsRefused(t *testing.T) {
 	fleets := testlong.Or(20, 200)
@@ -190,7 +190,8 @@ func TestPlanDrain_RandomFleets_MovesSucceedAndTheRestIsRefused(t *testing.T) {
 	}
 }
 
-// The largest goes first; a name and a uuid of one host are that host; what cannot move is named.
+// The largest instance moves first. A service host and a nodename of one host count as one host.
+// Instances that cannot move are named.
 func TestPlanDrain_OrderNamesAndStaying(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1), testHost(3, 1))}, patient)
 	small := ask(1, 1)
@@ -220,7 +221,7 @@ func TestPlanDrain_OrderNamesAndStaying(t *testing.T) {
 		t.Errorf("unknown: %v", u)
 	}
 
-	// A move under way is not planned again; where it goes is pending there.
+	// A move under way is not planned again.
 	migrate := ask(1, 1)
 	migrate.Operation = cellgatev1.Operation_LIVE_MIGRATE
 	w.choose(migrate)
@@ -327,7 +328,7 @@ func TestPlanDrain_OverREST(t *testing.T) {
 	}
 }
 
-// What a claim takes of child providers goes to a host that has such a provider free.
+// Resources of child providers that a claim holds move to a host that has such a provider free.
 func TestPlanDrain_ChildProviders_AreAskedFor(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, gpuHost(1), gpuHost(2), testHost(3, 4))}, patient)
 	for i := range 2 {
@@ -347,7 +348,7 @@ func TestPlanDrain_ChildProviders_AreAskedFor(t *testing.T) {
 	}
 }
 
-// NUMA cells and devices of a claim are looked for on the destination.
+// A plan checks the destination for the NUMA cells and devices of a claim.
 func TestPlanDrain_Hardware_IsLookedFor(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, numaHost(1), numaHost(2), testHost(3, 4))}, func(cfg *Config) {
 		patient(cfg)
@@ -370,14 +371,15 @@ func TestPlanDrain_Hardware_IsLookedFor(t *testing.T) {
 	if len(plan.GetUnplaced()) != 1 || plan.GetUnplaced()[0].GetRefusal().GetNearest()[0].GetMisses()[0].GetFilter() != schedule.PCIFilter {
 		t.Error(plan)
 	}
-	// Instances that are not of a request show no hardware.
+	// For instances that no request placed, hardware needs are unknown.
 	w.cells[0].report(testHost(3, 4), instance(testUUID(1, 7), testUUID(0xa, 3)))
 	if i := w.planDrain("host003").GetMoves(); len(i) != 1 || !slices.Contains(i[0].GetInstance().GetUnknown(), cellgatev1.UnknownNeed_NEED_HARDWARE) {
 		t.Error(i)
 	}
 }
 
-// With Nova's spec an instance goes where its traits are; the spec's own hosts are those of its first boot.
+// With Nova's spec an instance goes to a host with the required traits. The hosts that the spec forces or ignores are
+// for its first boot, and do not count.
 func TestPlanDrain_WithSpecs_HeedsWhatClaimsDoNotKeep(t *testing.T) {
 	golden := testHost(3, 1)
 	golden.Traits = []string{"CUSTOM_GOLD"}
@@ -407,7 +409,7 @@ func TestPlanDrain_WithSpecs_HeedsWhatClaimsDoNotKeep(t *testing.T) {
 	if e := mustFail(t, got, err, fault.InvalidRequest); len(e.Fields) != 1 || e.Fields[0].Path != "specs[0].nova_request_spec" {
 		t.Error(e)
 	}
-	// One that cannot be read spoils no plan.
+	// A spec that cannot be read does not spoil the plan.
 	odd := novaAsk(t, 1, func(spec, _ map[string]any) { spec["flavor"] = "x" }).GetNovaRequestSpec()
 	plan, err = client.PlanDrain(t.Context(), &cellgatev1.PlanDrainRequest{Hosts: []string{"host001"}, Specs: []*cellgatev1.InstanceSpec{{InstanceUuid: testUUID(1, 1), NovaRequestSpec: odd}}})
 	if err != nil || len(plan.GetMoves()) != 1 || len(plan.GetUnplaced()) != 1 || !strings.Contains(plan.GetUnplaced()[0].GetMessage(), "flavor") {

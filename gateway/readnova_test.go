@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// What Nova casts is read at once, and again: an instance counts from the second read that has it.
+// After a cast of Nova's the gateway reads the tables twice at once, because an instance counts
+// from the second read that has it.
 func TestReadNova_BetweenTwoReads_ReadsTwiceAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, u := gated(1, testHost(1, 1)), newUpgrading()

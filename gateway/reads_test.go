@@ -77,7 +77,7 @@ func TestListsNameCellsThatDoNotAnswer(t *testing.T) {
 			c.GetCell() != w.cells[i].name || c.GetCellUuid() != w.cells[i].uuid || len(c.GetReplicas()) != 1 {
 			t.Errorf("cell %v", c)
 		}
-		// What the silent cell gave before is shown, and that it is of then.
+		// The last answer of the silent cell is shown, with the time of that answer.
 		if c.GetHosts() != 2 || len(c.GetResources()) == 0 || len(c.GetAvailabilityZones()) == 0 || (c.GetAnsweredAt() != nil) != (i == 1) {
 			t.Errorf("numbers of cell %v", c)
 		}
@@ -164,7 +164,7 @@ func TestGetIsNotFoundOnlyWhenAllCellsAnswered(t *testing.T) {
 	none.Cell = "cell1"
 	got, err = w.claims.GetClaim(ctx, none)
 	mustFail(t, got, err, fault.NotFound)
-	// What another cell has is found all the same.
+	// A host in another cell is found all the same.
 	if _, err := w.hosts.GetHost(ctx, &cellgatev1.GetHostRequest{HostUuid: testUUID(0xa, 0)}); err != nil {
 		t.Error(err)
 	}
@@ -231,7 +231,7 @@ func TestReleaseGoesWhereTheClaimIs(t *testing.T) {
 	}
 }
 
-// A disabled cell gets nothing new; what it has can still be read and ended.
+// A disabled cell gets no new claims. Its claims can still be read and ended.
 func TestDisabledCellIsStillServed(t *testing.T) {
 	w := start(t, fleet(1, 1), func(c *Config) { c.Cells[0].Disabled = true })
 	w.refused(ask(1, 1), fault.NoValidHost)

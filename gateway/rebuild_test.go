@@ -10,8 +10,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// The instance's host is disabled and too small: none of that is looked
-// at, and nothing is claimed.
+// The instance's host is disabled and too small. A rebuild checks neither, and claims nothing.
 func TestRebuildAnswersTheInstancesHost(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	s := w.built("cell2")
@@ -59,7 +58,7 @@ func TestRebuildOnANamedHost(t *testing.T) {
 	w.refused(req, fault.NoValidHost)
 }
 
-// While a move is under way the instance is where it came from.
+// While a move is under way, the instance is on its source host.
 func TestRebuildDuringAMove(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	s := w.built("cell1")

@@ -12,7 +12,7 @@ import (
 	"cellgate/schedule"
 )
 
-// TestARejectedClaimGoesToTheNextCandidate, and the decision shows where it was first.
+// A claim that a host rejects goes to the next candidate, and the decision shows the host that rejected it.
 func TestARejectedClaimGoesToTheNextCandidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)).verifies(), newCell(2, testHost(3, 1)).verifies()}, nil)
@@ -47,7 +47,7 @@ func TestARejectedClaimGoesToTheNextCandidate(t *testing.T) {
 			r.GetReason() != "NO_ROOM" || r.GetMessage() == "" || r.GetClaimId() == "" || r.GetInstanceUuid() != testUUID(0x1, 1) {
 			t.Errorf("rejected: %v", r)
 		}
-		// Read again, it has the claim's newest state.
+		// A decision that is read again has the claim's newest state.
 		read, err := w.decision(resp.GetDecisionId())
 		if err != nil || len(read.GetClaims()) != 1 || read.GetClaims()[0].GetClaimId() != got.GetClaimId() || read.GetClaims()[0].GetState() != cellgatev1.ClaimState_PENDING {
 			t.Errorf("read: %v, %v", read, err)
@@ -55,7 +55,7 @@ func TestARejectedClaimGoesToTheNextCandidate(t *testing.T) {
 	})
 }
 
-// TestAHostThatRejectsIsNotChosenAgain: when all do, no host is left.
+// A host that rejects an instance's claim is not chosen again. If all hosts reject it, no host is left.
 func TestAHostThatRejectsIsNotChosenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 2), testHost(2, 1), testHost(3, 3)).verifies()}, nil)
@@ -68,7 +68,7 @@ func TestAHostThatRejectsIsNotChosenAgain(t *testing.T) {
 		if len(d.GetRejectedClaims()) != 2 {
 			t.Errorf("rejected: %v", d.GetRejectedClaims())
 		}
-		// The caller ignored one, and gets the reasons of the others.
+		// The request ignores one host, and the error has the reasons of the others.
 		want := map[string]int32{"HostFilter ignored": 1, "HostVerdict NO_ROOM": 1, "HostVerdict DISABLED": 1}
 		if got := rejectsOf(t, e); !maps.Equal(got, want) || !strings.Contains(e.Message, "1 refused the claim (NO_ROOM)") {
 			t.Errorf("rejected by %v: %q", got, e.Message)

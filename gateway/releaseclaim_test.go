@@ -36,15 +36,15 @@ func TestReleaseThatNamesTheWrongCell(t *testing.T) {
 	}
 }
 
-// Nor is it a success when the cell that has the claim does not answer.
+// A release that names the wrong cell fails while the cell that has the claim does not answer.
 func TestReleaseThatNamesTheWrongCellWhileTheOtherIsAway(t *testing.T) {
-	// The breaker stays closed: the last call is to meet the cell.
+	// The breaker stays closed, so that the last call reaches the cell.
 	w := start(t, twoCells(), func(c *Config) { c.Breaker.Failures = 1000 })
 	s := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
 	w.cells[0].hook(down, nil)
 	mustFail(t, nil, w.releaseRef(s, testUUID(0x1, 1), "cell2"), fault.CellUnavailable)
 	w.cells[0].hook(nil, nil)
-	// What that left in cell2 keeps nobody from releasing it.
+	// Whatever the failed release left in cell2 does not prevent a later release.
 	if err := w.releaseRef(s, testUUID(0x1, 1), "cell2"); err != nil || w.liveClaims() != 0 {
 		t.Errorf("%v, %d live claims", err, w.liveClaims())
 	}
@@ -82,7 +82,7 @@ func TestReleaseByTheWrongConsumer(t *testing.T) {
 	}
 }
 
-// Where the look-up fails, the cell's own refusal names the field.
+// If the gateway's lookup fails, the cell's own refusal names the field.
 func TestRefusalOfACellNamesTheField(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	s := w.choose(ask(1, 1)).GetDestinations()[0].GetSelected()
@@ -114,7 +114,7 @@ func TestFieldThatAMessageBeginsWith(t *testing.T) {
 	}
 }
 
-// A tombstone says less of a claim than the cell that may have it and is away.
+// A tombstone in one cell does not settle a confirm while another cell, which may have the claim, does not answer.
 func TestConfirmBesideATombstone(t *testing.T) {
 	w := start(t, twoCells(), func(c *Config) { c.Breaker.Failures = 1000 })
 	s := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()

@@ -12,7 +12,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// twoReplicas is a world of one cell with two replicas, which both say they are it.
+// twoReplicas starts a world of one cell with two replicas.
 func twoReplicas(t *testing.T, change func(*Config)) *world {
 	t.Helper()
 	return twoReplicasLogged(t, change, slog.New(slog.DiscardHandler))
@@ -25,8 +25,8 @@ func twoReplicasLogged(t *testing.T, change func(*Config), log *slog.Logger) *wo
 	return startLogged(t, []*testCell{first, first.another()}, change, log)
 }
 
-// A replica that fails at once costs nobody anything while another one serves;
-// one that hangs costs a budget until it is known.
+// While another replica serves, a replica that fails at once delays no call. One that hangs delays
+// calls only until its breaker opens.
 func TestReadsAndProposalsGoToTheNextReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := twoReplicas(t, nil)
@@ -57,9 +57,8 @@ func TestReadsAndProposalsGoToTheNextReplica(t *testing.T) {
 	})
 }
 
-// A claim whose outcome is unknown is not sent to another replica: it is released,
-// through one that answers, and planned again under another id; once for each other
-// replica.
+// A claim whose outcome is unknown is not sent to another replica. It is released through a replica that answers, and
+// planned again under another id, once for each other replica.
 func TestUnknownClaimIsNotSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := twoReplicas(t, nil)

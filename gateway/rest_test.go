@@ -9,7 +9,7 @@ import (
 	"cellgate/gateway/rest"
 )
 
-// What 24 POSTs of 4 MB did: each of them was decoded, at 260 MiB, before it was refused.
+// Decoding a 4 MB body of many values takes 260 MiB, so such a body is refused before it is decoded.
 func TestREST_ManyValues_RefusedBeforeDecoding(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	body := fmt.Sprintf(`{"instance_uuids": ["%s"], "nova_request_spec": {"a":[%s0]}}`, testUUID(0x1, 1), strings.Repeat("0,", rest.MaxBody/2-200))

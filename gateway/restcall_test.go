@@ -60,7 +60,7 @@ func TestBadParameters(t *testing.T) {
 	}
 }
 
-// Every call that has a body says of one that is no JSON, or no object, which field that is.
+// Every call with a body names the field if the body, or a value in it, is no JSON or no object.
 func TestBodiesThatAreNoObjectsAreNamed(t *testing.T) {
 	w := start(t, fleet(1, 1), nil)
 	var doc struct {
@@ -135,7 +135,7 @@ func TestTheCallersDeadlineOverREST(t *testing.T) {
 	})
 }
 
-// A deadline that is over when the request comes ends it: nothing is claimed.
+// If the deadline has passed when the request arrives, the request ends and nothing is claimed.
 func TestATimeoutOfNothingOverREST(t *testing.T) {
 	w := start(t, fleet(1, 1), nil)
 	body, err := protojson.Marshal(ask(1, 1))
@@ -156,7 +156,7 @@ func TestATimeoutOfNothingOverREST(t *testing.T) {
 	}
 }
 
-// Nor is it, when the caller went away.
+// A caller that went away is not a cell's fault, either.
 func TestACallerOfRESTThatWentAway(t *testing.T) {
 	w := start(t, fleet(1, 1), nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -22,7 +22,7 @@ func TestREST_Answers_AreCompact(t *testing.T) {
 	}
 }
 
-// The description has the error that is sent, for every call.
+// The OpenAPI description has, for every call, the form of the errors that are sent.
 func TestOpenAPIDescribesTheErrors(t *testing.T) {
 	w := start(t, fleet(1, 1), nil)
 	var doc struct {

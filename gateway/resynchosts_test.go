@@ -10,7 +10,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Every replica asks its streams; one that does not answer stands in its row.
+// Every replica asks its agents. The row of a replica that does not answer has the error.
 func TestResyncGoesToEveryReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := twoReplicas(t, nil)

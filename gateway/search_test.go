@@ -11,8 +11,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A call that names a claim or a host does not wait for a cell that is frozen, once
-// another one has it; one that names an instance waits as long as for a proposal.
+// A call that names a claim or a host does not wait for a frozen cell once another cell has found it. A call that names
+// an instance waits for the propose budget.
 func TestI7_WhatIsFoundEndsTheSearch(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -70,7 +70,7 @@ func TestI7_WhatIsFoundEndsTheSearch(t *testing.T) {
 				if tt.name == "GetClaim in its cell" {
 					return
 				}
-				// The call goes on without the caller: it counts for the breaker.
+				// The call to the frozen cell goes on without the caller, so that it counts for the breaker.
 				if d := <-waited; d != w.g.cfg.ClaimBudget {
 					t.Errorf("the frozen cell was given %v", d)
 				}
@@ -79,7 +79,7 @@ func TestI7_WhatIsFoundEndsTheSearch(t *testing.T) {
 	}
 }
 
-// Without a find all are waited for; a caller who leaves ends the calls.
+// If no cell finds the claim, the search waits for all cells. A caller that leaves ends the calls.
 func TestSearchWithoutAFind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)

@@ -208,7 +208,7 @@ func TestRouteLeavesOutWhatCannotHold(t *testing.T) {
 	}
 }
 
-// A summary is late: the host that would do has come since.
+// The summary is out of date: a host that is large enough was added since.
 func TestNoHostIsDoubtedInSkippedCells(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	w.cells[0].report(testHost(2, 4))
@@ -220,8 +220,8 @@ func TestNoHostIsDoubtedInSkippedCells(t *testing.T) {
 	}
 }
 
-// What another replica of a cell did last may have made room: no request is refused
-// before its cells were asked for that, and none is asked that finds a host without.
+// Another replica's last writes may have made room. Before it refuses a request, the gateway asks lagging cells again
+// with up_to_date. A request that finds a host does not cause this.
 func TestNoHostIsDoubtedInCellsThatLag(t *testing.T) {
 	for _, host := range []string{"host001", "host002"} { // no summary leaves a cell out
 		w := start(t, []*testCell{newCell(1, testHost(1, 2)), newCell(2, testHost(3, 1))}, nil)

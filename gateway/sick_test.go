@@ -12,7 +12,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// hang holds every call of one method up until its caller gives up.
+// hang blocks every call of one method until its caller gives up.
 func hang(method string) func(context.Context, string, any) error {
 	return func(ctx context.Context, m string, _ any) error {
 		if m == method {
@@ -32,8 +32,7 @@ func delay(method string, d time.Duration) func(context.Context, string, any) er
 	}
 }
 
-// A cell that hangs costs its budget once, and nothing else; its answer is
-// missing by name.
+// A cell that hangs costs its budget once, and nothing else. The answer names the cell.
 func TestI7_HangingCellCostsItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1)), newCell(2, testHost(3, 9))}, nil)
@@ -52,7 +51,7 @@ func TestI7_HangingCellCostsItsBudget(t *testing.T) {
 	})
 }
 
-// A request with little time left gives a cell half of it.
+// A request with little time left gives a cell half of that time.
 func TestI7_BudgetIsAtMostHalfOfTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
@@ -120,7 +119,7 @@ func TestUnavailableIsNotFull(t *testing.T) {
 		if !strings.Contains(e.Message, "cell2") {
 			t.Errorf("%v does not name cell2", e)
 		}
-		// Not needed when it could not hold the request anyway.
+		// If all cells answer and none can hold the request, the error is NO_VALID_HOST.
 		large := ask(1, 1)
 		large.GetRequestSpec().Flavor.Vcpus = 17
 		w.cells[1].hook(nil, nil)
@@ -128,8 +127,7 @@ func TestUnavailableIsNotFull(t *testing.T) {
 	})
 }
 
-// A cell that goes away while it is claimed from is left, and its claim is
-// released when it is back.
+// If a claim hangs, the instance is planned in another cell, and the claim is released once its cell is back.
 func TestHangingClaimGoesElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 9))}, nil)
@@ -158,7 +156,7 @@ func TestHangingClaimGoesElsewhere(t *testing.T) {
 	})
 }
 
-// The deadline bounds the whole request; what was waited for is named.
+// The deadline bounds the whole request. The error names the cell that the gateway waited for.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1))}, func(c *Config) {
@@ -173,7 +171,7 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// Summaries are read every two seconds; one that is too old routes nothing.
+// Summaries are read every two seconds. A summary that is too old does not lead the gateway to skip a cell.
 func TestOldSummaryLeavesNothingOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 2))}, nil)

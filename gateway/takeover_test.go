@@ -17,7 +17,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// opsIn gives the operations of a call of one kind.
+// opsIn returns the operations of one kind in a call.
 func opsIn[T any](req any, of func(*cellv1.ClaimOp) *T) []*T {
 	var out []*T
 	if b, ok := req.(*cellv1.ClaimBatchRequest); ok {
@@ -30,8 +30,8 @@ func opsIn[T any](req any, of func(*cellv1.ClaimOp) *T) []*T {
 	return out
 }
 
-// slowLink is a link to the cells on which claims are answered late and releases
-// arrive late: they are made, and done, when the channel is closed.
+// slowLink delays the answers to claims until answered is closed, although the claims are made at once. It delays
+// releases until released is closed.
 func (w *world) slowLink() (answered, released chan struct{}) {
 	answered, released = make(chan struct{}), make(chan struct{})
 	for _, c := range w.cells {
@@ -50,8 +50,8 @@ func (w *world) slowLink() (answered, released chan struct{}) {
 	return answered, released
 }
 
-// givenUp sends a request, and gives up once its claims are made and before the gateway has
-// the answer. What the call gives back is on its way until late is called.
+// givenUp sends a request, and gives it up after its claims are made and before the gateway has the answer. The
+// releases that follow reach the cells when late is called.
 func (w *world) givenUp(req *cellgatev1.SelectDestinationsRequest) (late func()) {
 	w.t.Helper()
 	answered, released := w.slowLink()
@@ -68,8 +68,8 @@ func (w *world) givenUp(req *cellgatev1.SelectDestinationsRequest) (late func())
 	return func() { close(released); synctest.Wait() }
 }
 
-// A caller gives up and repeats its request at once. What the repeat answers is not
-// ended by what the first call gives back late.
+// A caller gives up and repeats its request at once. The late releases of the first call do not end the claims
+// that the repeat is answered with.
 func TestI3_RepeatsClaimsOutliveTheCallGivenUp(t *testing.T) {
 	for _, confirmed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestI3_RepeatsClaimsOutliveTheCallGivenUp(t *testing.T) {
 	}
 }
 
-// Nobody repeats it: what the call gives back ends its claims.
+// If nobody repeats the request, the releases of the call end its claims.
 func TestCallGivenUpLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)
@@ -115,7 +115,7 @@ func TestCallGivenUpLeavesNothing(t *testing.T) {
 	})
 }
 
-// Nor does a call whose deadline passes after its claim was made, before it is answered.
+// A call whose deadline passes after its claim was made, and before it is answered, leaves no claim.
 func TestACallThatIsLateToAnswerLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late atomic.Bool
@@ -152,7 +152,7 @@ func TestACallThatIsLateToAnswerLeavesNothing(t *testing.T) {
 	})
 }
 
-// The release comes between the repeat's look and its keep.
+// The claim is released after the repeat finds it and before the repeat takes it over.
 func TestClaimThatEndsBeforeItIsKeptIsPlannedAnew(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(2, 1))}, nil)
 	req := ask(1, 2)
@@ -178,8 +178,8 @@ func TestClaimThatEndsBeforeItIsKeptIsPlannedAnew(t *testing.T) {
 	}
 }
 
-// A cell that does not say whether the claim is kept is lost for the request. The
-// claim there is left alone: an earlier answer may have named it.
+// A cell that does not say whether it took a claim over counts as unavailable for the request. The claim there is not
+// released, because an earlier answer may have named it.
 func TestCellThatCannotKeepIsLost(t *testing.T) {
 	for _, how := range []string{"no reply", "vague"} {
 		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
@@ -210,7 +210,7 @@ func TestCellThatCannotKeepIsLost(t *testing.T) {
 	}
 }
 
-// One batch a cell; confirmed claims are not asked about; a first call asks nothing.
+// A repeat takes its claims over in one batch a cell, without the confirmed ones. A first call takes none over.
 func TestKeepsAreOneBatchACell(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	req := ask(1, 4)
@@ -243,7 +243,7 @@ func TestKeepsAreOneBatchACell(t *testing.T) {
 	}
 }
 
-// A kept claim keeps its hold of the group's pin; one that is given back loses it.
+// A claim that is taken over keeps its hold of the group's pin; a claim that is released loses it.
 func TestI9_PinOfAKeptClaimStays(t *testing.T) {
 	for _, repeat := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -264,8 +264,8 @@ func TestI9_PinOfAKeptClaimStays(t *testing.T) {
 	}
 }
 
-// A request that starts over gives back what it made; what another call has kept
-// meanwhile it finds, and keeps as another attempt than the one that gave it back.
+// A request that starts over releases its claim, which another call has taken over meanwhile. The request finds the
+// claim, and takes it over as another attempt than the one that released it.
 func TestStartingOverIsAnotherAttempt(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 	var made, end string

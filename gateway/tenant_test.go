@@ -10,18 +10,18 @@ import (
 	"cellgate/schedule"
 )
 
-// named is a host in an aggregate that is named for a project.
+// named is a host in an aggregate for a project.
 func named(n, size int, project string) schedule.Host {
 	h := testHost(n, size)
 	h.Aggregates = []schedule.Aggregate{{UUID: testUUID(0xd, n), Metadata: map[string]string{"filter_tenant_id": project}}}
 	return h
 }
 
-// limitTenants turns require_tenant_aggregate on.
+// limitTenants turns limit_tenants_to_placement_aggregate on.
 func limitTenants(cfg *Config) { cfg.Options = &rules.Options{HostSubsetSize: 1, LimitTenants: true} }
 
-// A project with an aggregate, in whichever cell, goes nowhere else; one without is
-// free, unless it must have one.
+// A project with an aggregate, in whichever cell, is placed only there. A project without one is placed
+// anywhere, unless it must have one.
 func TestProjectsStayInTheirAggregates(t *testing.T) {
 	cells := func() []*testCell {
 		return []*testCell{newCell(1, testHost(1, 4)), newCell(2, named(2, 1, "p1"), testHost(3, 2))}
@@ -53,7 +53,7 @@ func TestProjectsStayInTheirAggregates(t *testing.T) {
 	}
 }
 
-// A full aggregate does not spill, and says why.
+// If a project's aggregate is full, the project is not placed outside, and the error says why.
 func TestAFullAggregateOfAProject(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 4), named(2, 1, "p1"))}, limitTenants)
 	r := ask(9, 1) // 2 VCPU each, on 16
@@ -64,8 +64,8 @@ func TestAFullAggregateOfAProject(t *testing.T) {
 	}
 }
 
-// A cell that never answered might have the aggregate: only projects with one
-// elsewhere are placed until it does.
+// A cell that never answered might have the aggregate. Until it answers, only projects with an
+// aggregate elsewhere are placed.
 func TestAnUnknownCellMayHaveTheAggregate(t *testing.T) {
 	silent := newCell(2, testHost(3, 2))
 	silent.hook(func(_ context.Context, method string, _ any) error {

@@ -78,7 +78,7 @@ func TestNULsAreRefusedByTheirField(t *testing.T) {
 	}
 }
 
-// A claim_id that can be none is refused at the API with the text of the schema.
+// A claim_id that cannot exist is refused by the API with the schema's text.
 func TestClaimIDsAreVisibleASCII(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	for _, id := range []string{"é", "a b", "a\x00", strings.Repeat("x", 65)} {
@@ -98,8 +98,7 @@ func TestClaimIDsAreVisibleASCII(t *testing.T) {
 	}
 }
 
-// A cell takes all decisions of a batch or none. One that it never takes costs
-// nobody else's.
+// A cell stores all decisions of a batch or none. A decision that it never takes costs no other decision.
 func TestADecisionThatIsRefusedIsLostAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells()[:1], nil)

@@ -23,8 +23,8 @@ func gpuHost(n int) schedule.Host {
 	return h
 }
 
-// Groups are claimed of the child providers that have them, and the answer says of
-// which; when those are taken there is no host, in whichever cell.
+// Groups are claimed on the child providers that have their resources, and the answer names these providers. Once they
+// are taken, no host is valid, in whichever cell.
 func TestGroupsAreClaimedOfChildProviders(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 4)), newCell(2, gpuHost(2))}, nil)
 	asked := func(first, n int, specs map[string]string) *cellgatev1.SelectDestinationsRequest {
@@ -47,7 +47,7 @@ func TestGroupsAreClaimedOfChildProviders(t *testing.T) {
 	if _, err := w.scheduler.SelectDestinations(t.Context(), asked(2, 1, fast)); err == nil || !strings.Contains(err.Error(), "TreeFilter") {
 		t.Errorf("the fast one is taken: %v", err)
 	}
-	// The other is left: without a suffix the class is found wherever it is.
+	// One provider is left: a class without a suffix is found on any provider.
 	s = w.choose(asked(3, 1, map[string]string{"resources:VGPU": "1"})).GetDestinations()[0].GetSelected()
 	if !strings.Contains(s.GetAllocationRequest(), testUUID(0xf, 20)+`":{"resources":{"VGPU":1}}`) {
 		t.Errorf("allocation_request %s", s.GetAllocationRequest())
@@ -76,7 +76,7 @@ func TestNearestHost_TreeLacksAClass_IsNamedOnce(t *testing.T) {
 	}
 }
 
-// Two instances of a request are of two providers; a third has none.
+// Two instances of a request get two providers; a third finds none.
 func TestInstancesShareATree(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, gpuHost(1))}, nil)
 	req := ask(1, 2)
@@ -104,8 +104,8 @@ func TestInstancesShareATree(t *testing.T) {
 	}
 }
 
-// An alternate of which nothing is taken of the root is named by a provider that it
-// takes of: the conductor knows no other.
+// If an alternate's allocation takes nothing of the root provider, a child provider in it identifies the
+// alternate: the conductor knows no other.
 func TestAlternateByItsProvider(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, gpuHost(1), gpuHost(2), gpuHost(3))}, nil)
 	req := ask(1, 1)
@@ -133,7 +133,7 @@ func TestAlternateByItsProvider(t *testing.T) {
 	}
 }
 
-// allocationsIn reads what an allocation_request gives, by provider and class.
+// allocationsIn parses an allocation_request, and sorts its amounts by provider and class.
 func allocationsIn(text string) ([]*cellgatev1.Allocation, error) {
 	var form struct {
 		Allocations map[string]struct {

@@ -30,8 +30,8 @@ func numaHost(n int) schedule.Host {
 	return h
 }
 
-// What the typed form's flavor asks of NUMA nodes and PCI devices is looked for on
-// hosts, for each instance of a request; without the filters it is named as ignored.
+// Each instance's host must have the NUMA nodes and PCI devices that the typed form's flavor asks for. Without the
+// filters, the answer names these fields as ignored.
 func TestTypedFormAsksForNUMAAndDevices(t *testing.T) {
 	for _, check := range []bool{true, false} {
 		w := start(t, []*testCell{newCell(1, testHost(1, 4)), newCell(2, numaHost(2))}, func(cfg *Config) {

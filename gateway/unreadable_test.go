@@ -13,8 +13,8 @@ import (
 	"cellgate/schedule"
 )
 
-// A host that a weigher cannot read is named so, too; of a key of metadata Nova raises
-// nothing.
+// A host that a weigher cannot read is named, too. For a key of metadata there is no
+// exception, because Nova raises none.
 func TestHostsThatWeighersCannotReadAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log safeBuffer

@@ -14,9 +14,8 @@ import (
 
 const twoConfirmedTotal = "cellgate_gateway_duplicate_confirmed_total"
 
-// A request whose claim was confirmed is not claimed once more while the cell of that
-// claim does not answer; it is answered as before when the cell is back. Another
-// request is not held up by it.
+// While the cell of a request's confirmed claim does not answer, the request is not claimed again. Once the cell is
+// back, the repeat is answered as before. Other requests do not wait.
 func TestI2_RepeatOfAConfirmedRequestNeedsItsCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, twoCells(), nil)
@@ -105,9 +104,8 @@ func TestConfirmedRequestIsClaimedAgainAfterItsRelease(t *testing.T) {
 	}
 }
 
-// A cell that did not answer when a claim was confirmed elsewhere is asked for the
-// instance when it answers again: two confirmed claims are counted then, and not when
-// one of them was released meanwhile.
+// A cell did not answer when a claim was confirmed elsewhere. Once it answers, the gateway asks it for the instance,
+// and counts two confirmed claims unless one was released meanwhile.
 func TestI2_TwoConfirmedAreSeenWhenTheirCellIsBack(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -71,7 +71,7 @@ func TestUpdateHost_BadFields_AreNamed(t *testing.T) {
 	}
 }
 
-// A reply that was lost says neither that it was done nor that it was not.
+// If the reply is lost, the error says neither that the change was made nor that it was not.
 func TestUpdateHost_AnswerIsLost_OutcomeUnknown(t *testing.T) {
 	cells := fleet(1, 1)
 	w := start(t, cells, nil)

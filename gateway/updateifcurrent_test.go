@@ -17,7 +17,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// asOf gives the generations over which a cell got changes of its hosts.
+// asOf returns the generations that the changes of hosts, as the cell got them, are based on.
 func (c *testCell) asOf() (over []int64) {
 	for _, w := range c.adminStates() {
 		over = append(over, w.GetAsOfGeneration())
@@ -48,7 +48,7 @@ func TestUpdateHost_HostOfAGeneration_ChangeNamesIt(t *testing.T) {
 	for _, way := range ways("") {
 		cells := fleet(2, 1)
 		w := start(t, cells, nil)
-		// Facts that are deleted are there.
+		// Facts can only be deleted if they exist.
 		if way[0] == "DELETE" {
 			w.send("PUT", way[1], "{}")
 		}
@@ -59,7 +59,7 @@ func TestUpdateHost_HostOfAGeneration_ChangeNamesIt(t *testing.T) {
 	}
 }
 
-// An overtaken change is retried over the newer one, while its caller waits.
+// A change that another one overtook is sent again for the newer generation, while its caller waits.
 func TestUpdateHost_Overtaken_SentAgainForTheNewerGeneration(t *testing.T) {
 	for _, way := range ways("") {
 		synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestUpdateHost_Overtaken_SentAgainForTheNewerGeneration(t *testing.T) {
 	}
 }
 
-// overtake has somebody else say something of the first host before each of the next calls that do.
+// overtake makes another caller change the first host before each of the next calls that change a host.
 func (c *testCell) overtake(times int) {
 	c.hook(func(_ context.Context, method string, _ any) error {
 		if (method == "SetAdminState" || method == "PutFacts") && times > 0 {
@@ -89,7 +89,7 @@ func (c *testCell) overtake(times int) {
 	}, nil)
 }
 
-// sayOfFirst says something of the first host, past all faults.
+// sayOfFirst changes the admin state and the facts of the first host, bypassing the faults.
 func (c *testCell) sayOfFirst(what string) {
 	c.t.Helper()
 	ctx := context.Background()
@@ -147,7 +147,7 @@ func TestUpdateHost_LateCopy_DoesNotUndoANewerChange(t *testing.T) {
 	}
 }
 
-// Without the generation nothing is sent.
+// If the generation is unknown, no change is sent.
 func TestUpdateHost_GenerationUnknown_NothingIsSent(t *testing.T) {
 	for _, way := range ways("?cell=cell1") {
 		cells := fleet(1, 1)
@@ -164,9 +164,8 @@ func TestUpdateHost_GenerationUnknown_NothingIsSent(t *testing.T) {
 	}
 }
 
-// One replica gets one copy of a host's change, whatever became of it: a second one
-// would be refused as overtaken by the first, and its caller would learn that another caller was
-// faster.
+// A change of a host goes to one replica once, whatever becomes of it. A second copy would be refused as overtaken by
+// the first, and its caller would take this for another caller's change.
 func TestUpdateHost_CellOfTwoReplicas_OneGetsIt(t *testing.T) {
 	host := "/v1/hosts/" + testUUID(0xa, 1)
 	for _, way := range [][3]string{

@@ -52,7 +52,7 @@ func startLogged(t testing.TB, cells []*testCell, change func(*Config), log *slo
 	return startWith(t, cells, change, Deps{Log: log})
 }
 
-// startWith is start with the gateway's parts but its connections.
+// startWith is start with the given dependencies, except for the connections.
 func startWith(t testing.TB, cells []*testCell, change func(*Config), deps Deps) *world {
 	t.Helper()
 	w := &world{t: t, cells: cells}
@@ -81,7 +81,7 @@ func startWith(t testing.TB, cells []*testCell, change func(*Config), deps Deps)
 		in := &cfg.Cells[slices.IndexFunc(cfg.Cells, func(x cellclient.CellConfig) bool { return x.Name == c.name })]
 		in.Replicas = append(in.Replicas, c.at)
 	}
-	// A bubble's clock starts in 2000, and stands while there is work to do.
+	// The clock of a synctest bubble starts in 2000, and stands still while goroutines run.
 	if time.Now().Year() > 2000 {
 		patient(&cfg)
 	}
