@@ -20,7 +20,7 @@ import (
 	"cellgate/internal/ingress"
 )
 
-// newTestServer serves a backend to whoever says admin.
+// newTestServer serves a backend to callers with the token admin.
 func newTestServer(t *testing.T, b Backend) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(testHandler(t, b))
@@ -37,14 +37,14 @@ func testHandler(t *testing.T, b Backend) http.Handler {
 	return h
 }
 
-// answer is what a request got.
+// answer is the response to a request.
 type answer struct {
 	status int
 	header http.Header
 	body   map[string]any
 }
 
-// ask sends a request of a microversion; "" sends none.
+// ask sends a request with a microversion; "" sends none.
 func ask(t testing.TB, base, microversion, method, path, body string) answer {
 	t.Helper()
 	r, err := http.NewRequest(method, base+path, strings.NewReader(body))
@@ -116,7 +116,7 @@ func TestAPI_ProviderInventoryAllocation_AreServedEndToEnd(t *testing.T) {
 	}
 }
 
-// failing is a Backend that cannot be asked.
+// failing is a Backend whose providers cannot be read.
 type failing struct {
 	*memory
 	err error
@@ -166,7 +166,7 @@ func TestAPI_LargeBody_IsRefusedAndCharged(t *testing.T) {
 	if got := ask(t, s.URL, "1.20", http.MethodPost, "/resource_providers", long); got.status != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body above the bound: %d", got.status)
 	}
-	// Without a length it is read up to the bound.
+	// A body without a length is read up to the bound.
 	r, err := http.NewRequest(http.MethodPost, s.URL+"/resource_providers", io.MultiReader(strings.NewReader(long)))
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestAPI_LargeBody_IsRefusedAndCharged(t *testing.T) {
 	}
 }
 
-// A client that sends all before it reads, as Python's does, gets the answer.
+// A client that sends its whole body before it reads, as Python's does, gets the answer.
 func TestAPI_RefusedLongBody_IsAnsweredToWhoSendsItAllFirst(t *testing.T) {
 	s := newTestServer(t, newMemory())
 	for _, c := range []struct {

@@ -17,7 +17,8 @@ import (
 type fakeKeystone struct {
 	*httptest.Server
 	mu sync.Mutex
-	// tokens are valid ones; own counts the gateway's own tokens, asked the questions.
+	// tokens are the valid ones. own counts the tokens that the gateway got for itself, asked
+	// the tokens that it had checked.
 	tokens     map[string]fakeToken
 	own, asked int
 	down       bool

@@ -8,7 +8,7 @@ import (
 	pure "cellgate/schedule/placement"
 )
 
-// findCandidates asks the pure search about all providers.
+// findCandidates runs the pure search over all providers.
 func findCandidates(all []*Provider, q CandidateQuery) (*Candidates, error) {
 	byID, byRoot := map[string]*Provider{}, map[string][]pure.Provider{}
 	for _, p := range all {

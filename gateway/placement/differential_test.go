@@ -20,7 +20,7 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// startPlacement starts OpenStack's own, or skips the test where it is not installed.
+// startPlacement starts OpenStack's own Placement, or skips the test where it is not installed.
 func startPlacement(t *testing.T) string {
 	t.Helper()
 	if out, err := exec.Command("/usr/bin/python3", "-W", "ignore", "-c", "import placement.wsgi").CombinedOutput(); err != nil {
@@ -46,7 +46,7 @@ func startPlacement(t *testing.T) string {
 	return "http://127.0.0.1:" + strings.TrimSpace(line)
 }
 
-// reply is what is compared of one side's answer.
+// reply is the part of a side's answer that is compared.
 type reply struct {
 	Status int
 	Header map[string]string
@@ -123,7 +123,8 @@ func comparable(v any, name string) any {
 	return v
 }
 
-// loose are texts of errors of which Placement says the rest in the order of a set, or with the text of a library.
+// loose matches the beginnings of error texts that go on in the order of a Python set, or with a library's text. Only
+// these beginnings are compared.
 var loose = regexp.MustCompile(`(Malformed JSON|Failed validating|Unable to allocate inventory|No such trait|Update conflict|Inventory for|Real suffixes|bad group|Conflicting required and forbidden).*`)
 
 func comparedDetail(s string) string {
@@ -136,7 +137,7 @@ func mismatch(want, got reply) string {
 		return "" // it looks for the summary of a sharing provider that is no root where there is none
 	}
 	if want.Status == http.StatusInternalServerError {
-		// Placement stumbles over what it did not check; it says nothing that could be compared.
+		// Placement fails on input that it did not check, with a text that cannot be compared.
 		if got.Status < 400 || got.Status >= 500 {
 			return fmt.Sprintf("Placement fails with 500, we answer %d", got.Status)
 		}
@@ -155,10 +156,10 @@ func mismatch(want, got reply) string {
 	return ""
 }
 
-// withCandidates counts answers that have allocation candidates, among those by status.
+// withCandidates is the key, among the statuses, that counts answers with allocation candidates.
 const withCandidates = 1
 
-// run sends a sequence to both; it gives what the first difference was and where.
+// run sends a sequence to both sides. It returns a log, the first difference, and how many answers had each status.
 func run(t testing.TB, real, ours string, b func() Backend, sequence []operation) (log []string, different string, counts map[int]int) {
 	t.Helper()
 	counts = map[int]int{}
@@ -189,7 +190,7 @@ func run(t testing.TB, real, ours string, b func() Backend, sequence []operation
 	return log, "", counts
 }
 
-// shrink leaves out requests as long as there is still a difference.
+// shrink leaves out requests as long as the rest still fails.
 func shrink(sequence []operation, fails func([]operation) bool) []operation {
 	for size := len(sequence) / 2; size > 0; size /= 2 {
 		for from := 0; from+size <= len(sequence); {

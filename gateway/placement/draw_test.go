@@ -36,17 +36,17 @@ func viewOf(t testing.TB, b Backend) view {
 	return v
 }
 
-// operation is a random request. Its body is made when it is sent, of the generations that there are then.
+// operation is a random request. Its body is made when it is sent, with the generations of that moment.
 type operation struct {
 	version, method, path string
 	body                  func(view) any
-	// mutate spoils the body in a way that the number says; 0 leaves it.
+	// mutate, unless 0, seeds how the body is spoiled.
 	mutate uint64
-	// skip is true of a request that meets a known difference (docs/reference/placement-api.md); nil: of none.
+	// skip, unless nil, reports whether the request meets a known difference (docs/reference/placement-api.md).
 	skip func(view) bool
 }
 
-// text gives what is sent; "" is no body.
+// text returns the body to send; "" for none.
 func (o operation) text(m view) string {
 	if o.body == nil {
 		return ""
@@ -160,7 +160,7 @@ func (d drawer) class() string {
 	return one(d.Rand, drawnClasses)
 }
 
-// generation gives what a body says of a provider's: mostly the right one.
+// generation returns the generation of a provider as a body has it: mostly the right one.
 func (d drawer) generation(provider string) func(view) int64 {
 	off := int64(0)
 	if d.IntN(12) == 0 {
@@ -184,7 +184,7 @@ func (d drawer) at(since int, method, path string, body func(view) any) operatio
 
 func fixed(v any) func(view) any { return func(view) any { return clone(v) } }
 
-// clone copies a JSON value, which spoil changes.
+// clone copies a JSON value, because spoil changes it.
 func clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -295,7 +295,8 @@ func (d drawer) updateProvider(path string) operation {
 	return o
 }
 
-// movesWhatIsHeld reports whether a provider goes to another tree with what consumers hold of it, or of one below it.
+// movesWhatIsHeld reports whether a provider goes to another tree while consumers hold something of
+// it, or of a provider below it.
 func movesWhatIsHeld(m view, id string, body map[string]any) bool {
 	parent, named := body["parent_provider_uuid"]
 	p := m.providers[id]
@@ -381,7 +382,7 @@ func (d drawer) changeClass() operation {
 	return d.at(7, "PUT", "/resource_classes/"+name, nil)
 }
 
-// allocation draws what a body of a version gives a consumer.
+// allocation draws the allocations of a consumer, in the form of a version's body.
 func (d drawer) allocation(version int, consumer string, mayBeEmpty bool) func(view) any {
 	byProvider := map[string]any{}
 	for range 1 + d.IntN(2) {
@@ -426,8 +427,8 @@ func (d drawer) allocation(version int, consumer string, mayBeEmpty bool) func(v
 	}
 }
 
-// leavesConsumer is true of a body by which Placement keeps a consumer without allocations, of generation 0: one that
-// it did not have and that gets none, or gets some of a provider that there is not.
+// leavesConsumer reports whether a body makes Placement keep a consumer without allocations, of generation 0. This is a
+// new consumer that gets no allocations, or gets some of a provider that does not exist.
 func leavesConsumer(m view, consumer string, body any) bool {
 	if m.consumers[consumer] != nil {
 		return false
@@ -496,7 +497,7 @@ func (d drawer) severalAllocations(version int) (body func(view) any, skip func(
 				return true
 			}
 		}
-		// A provider that there is not leaves the other new consumers too.
+		// A provider that does not exist also makes Placement keep the other new consumers.
 		for _, one := range bodies {
 			for id := range one(m).(map[string]any)["allocations"].(map[string]any) {
 				if m.providers[id] == nil {

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// memory is the Backend as plainly as it can be: what the others are compared with.
+// memory is the simplest Backend, with which the others are compared.
 type memory struct {
 	mu    sync.Mutex
 	state state
@@ -22,7 +22,7 @@ type state struct {
 	consumers map[string]*Consumer
 }
 
-// NewMemory gives an empty one to tests in package placement_test.
+// NewMemory returns an empty memory backend to tests in package placement_test.
 func NewMemory() Backend { return newMemory() }
 
 func newMemory() *memory {

@@ -18,8 +18,8 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-// overCells gives backends over two empty cells each; the cells of the one before are stopped. New roots go to the first
-// cell.
+// overCells returns a function that makes a backend over two empty cells, and stops the cells of the previous backend.
+// New roots go to the first cell.
 func overCells(t *testing.T) func() placement.Backend {
 	stop := func() {}
 	t.Cleanup(func() { stop() })

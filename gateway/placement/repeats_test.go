@@ -62,7 +62,7 @@ func TestAPI_WriteRepeatedAfterItsAnswerWasLost_IsAnswered(t *testing.T) {
 		must(step.method, step.path, step.body, 204)
 	}
 
-	// What differs from what the consumers hold is a conflict as ever.
+	// A write that differs from what the consumers hold is a conflict, as always.
 	must("PUT", "/allocations/"+consumerA, hold("1", "null"), 204)
 	must("PUT", "/allocations/"+consumerA, hold("2", "null"), 409)
 	must("PUT", "/allocations/"+consumerA, strings.Replace(hold("1", "null"), `"p"`, `"q"`, 1), 409)

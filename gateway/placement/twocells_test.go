@@ -12,9 +12,9 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// TestWrite_RandomConsumersOfTwoCells_AsInOneStore writes what consumers hold of providers of two cells, and compares with
-// the memory backend what is refused, why, and what is left. Generations are compared by what they do: after a write
-// that the second cell refuses, that of a consumer may be higher.
+// TestWrite_RandomConsumersOfTwoCells_AsInOneStore writes allocations of providers in two cells. It compares with the
+// memory backend which writes are refused, why, and what is left. It compares generations by their effect: after a
+// write that the second cell refuses, a consumer's generation may be higher.
 func TestWrite_RandomConsumersOfTwoCells_AsInOneStore(t *testing.T) {
 	seeds := uint64(1)
 	if testlong.On() {

@@ -38,9 +38,10 @@ type realCell struct {
 	dir, addr  string
 	store      *pebbleshard.Store
 	stop       func()
-	// hung: its answers do not come.
+	// hung makes every call hang until its context ends.
 	hung atomic.Bool
-	// sick, unless nil: answers of the Placement API come once it is closed; the breaker stays closed meanwhile.
+	// sick, unless nil, holds the answers of the Placement API until the channel is closed. The
+	// breaker stays closed meanwhile.
 	sick atomic.Pointer[chan struct{}]
 }
 
@@ -106,7 +107,7 @@ func (c *realCell) start() {
 	<-replica.Ready()
 }
 
-// imports writes what an importer does of a compute, as another replica's lane.
+// imports writes operations of an importer in a lane of its own, like another replica.
 func (c *realCell) imports(ops ...shard.Op) {
 	c.t.Helper()
 	lane, err := c.store.OpenLane(c.t.Context(), "importer")
@@ -124,8 +125,8 @@ func (c *realCell) imports(ops ...shard.Op) {
 	}
 }
 
-// startGateway gives a gateway's API, its backend, and the Placement API over both. Their budgets hold on a slow machine:
-// a test of a cell that does not answer sets its own.
+// startGateway gives a gateway's API, its backend, and the Placement API over both. Their budgets hold on a slow
+// machine: a test of a cell that does not answer sets its own.
 func startGateway(t *testing.T, def string, list ...*realCell) (cellgatev1.SchedulerClient, *Backend, string) {
 	t.Helper()
 	return startGatewayWith(t, def, func(*gateway.Config) {}, list...)
@@ -283,13 +284,13 @@ func TestPlacementAPI_OverRealCells_SelectionsPlaceOnItsTrees(t *testing.T) {
 	if err != nil || len(held) != 1 || held[0].Generation != 2 || len(held[0].Allocations) != 2 || held[0].Type != "INSTANCE" {
 		t.Errorf("held %+v, %v", held, err)
 	}
-	// What one cell refuses leaves the other as it was.
+	// If one cell refuses its part of a write, the other cell stays as it was.
 	write("2", fmt.Sprintf(`%q: {"resources": {"VCPU": 2}}, %q: {"resources": {"DISK_GB": 51}}`, compute, storage), 409)
 	if held, err = b.Consumers(t.Context(), placement.ConsumerQuery{UUIDs: []string{moving}}); err != nil || held[0].Allocations[compute]["VCPU"] != 1 {
 		t.Errorf("after a refused write: %+v, %v", held, err)
 	}
 
-	// All acknowledged is there after a restart, and names catch up in a cell that was away.
+	// Every acknowledged write is there after a restart. A cell that was away gets the names that it missed.
 	two.stop()
 	if created, err := b.PutName(t.Context(), placement.TraitName, "CUSTOM_FAST"); err != nil || !created {
 		t.Errorf("PutName: %v, %v", created, err)

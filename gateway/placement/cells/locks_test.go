@@ -42,7 +42,8 @@ func bothAtOnce(t *testing.T, method string, urls, bodies [2]string) (status [2]
 	return status
 }
 
-// Of two requests to two cells, which would be refused one after the other, one is refused when they come at once too.
+// Two requests to two cells conflict. If they come at once, one of them is refused, as if
+// they came one after the other.
 func TestWrite_SimultaneousInTwoCells_OneIsRefused(t *testing.T) {
 	one, two := startCell(t, "one", 1), startCell(t, "two", 2)
 	_, _, url := startGateway(t, "one", one, two)

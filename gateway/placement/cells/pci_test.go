@@ -20,7 +20,8 @@ import (
 	"cellgate/shard"
 )
 
-// gpuClass is what a compute makes of the ids of its devices (nova/compute/pci_placement_translator.py, _get_rc_for_dev).
+// gpuClass is the class that a compute makes of its devices' ids
+// (nova/compute/pci_placement_translator.py, _get_rc_for_dev).
 const gpuClass = "CUSTOM_PCI_10DE_1DB6"
 
 func gpu(n int) string          { return fmt.Sprintf("aaaaaaaa-0000-4000-8000-0000000081%02d", n) }
@@ -30,8 +31,8 @@ func versioned(name, version string, data map[string]any) map[string]any {
 	return map[string]any{"nova_object.name": name, "nova_object.namespace": "nova", "nova_object.version": version, "nova_object.data": data}
 }
 
-// reportGPU writes a device as nova-compute does with [pci] report_in_placement: a child HOST_ADDRESS of one unit, and its
-// traits, by the generations that it was answered.
+// reportGPU writes a device as nova-compute does with [pci] report_in_placement: a child provider HOST_ADDRESS of one
+// unit, and its traits, each with the generation that the last answer had.
 func reportGPU(t *testing.T, url string, n int) {
 	t.Helper()
 	call(t, "POST", url+"/resource_providers", fmt.Sprintf(`{"name": "compute-1_0000:81:0%d.0", "uuid": %q, "parent_provider_uuid": %q}`, n, gpu(n), compute), 200)
@@ -85,7 +86,7 @@ func conductorAsks(t *testing.T, n int) *cellgatev1.SelectDestinationsRequest {
 	}
 }
 
-// typedAsks is the same of a caller without Nova's API.
+// typedAsks is the same request from a caller without Nova's API.
 func typedAsks(n int) *cellgatev1.SelectDestinationsRequest {
 	return &cellgatev1.SelectDestinationsRequest{
 		RequestId: fmt.Sprintf("req-gpu-%d", n), InstanceUuids: []string{gpuInstance(n)},
@@ -111,8 +112,8 @@ func assignedTo(t *testing.T, c *realCell, instance string) (pools []string) {
 	return pools
 }
 
-// A compute with three GPUs in Placement, of which an instance has one: the others go to two instances, each by the
-// allocation of its provider, and a third finds none.
+// A compute has three GPUs in Placement, one of which an instance has. The others go to two instances, each to the one
+// whose allocation has its provider, and a third instance finds none.
 func TestPlacementAPI_PCIDevicesOfACompute_AreAllocatedAndAssignedAlike(t *testing.T) {
 	one := startCell(t, "one", 1)
 	scheduler, _, url := startGatewayWith(t, "one", func(cfg *gateway.Config) {
@@ -125,7 +126,7 @@ func TestPlacementAPI_PCIDevicesOfACompute_AreAllocatedAndAssignedAlike(t *testi
 	for n := range 3 {
 		reportGPU(t, url, n)
 	}
-	// What the compute heals: an instance from before has the first device.
+	// The compute heals an allocation: an older instance has the first device.
 	call(t, "PUT", url+"/allocations/"+instance, fmt.Sprintf(`{"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": null,
 		"allocations": {%q: {"resources": {"VCPU": 1}}, %q: {"resources": {%q: 1}}}}`, compute, gpu(0), gpuClass), 204)
 	now, err := one.store.Now(t.Context())
@@ -196,7 +197,8 @@ func TestPlacementAPI_PCIDevicesOfACompute_AreAllocatedAndAssignedAlike(t *testi
 	if fault.KindOf(err) != fault.NoValidHost || !strings.Contains(err.Error(), "1 lacks free PCI devices") {
 		t.Errorf("a pool of another provider: %v, %v, assigned %q", resp, err, assignedTo(t, one, gpuInstance(16)))
 	}
-	// A claim whose allocation is moved to another child keeps its device until a report has the instance: nobody gets it.
+	// A claim whose allocation is moved to another child keeps its device until a report has the instance:
+	// no other claim gets the device.
 	call(t, "PUT", url+"/allocations/"+gpuInstance(12), fmt.Sprintf(`{"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": 1,
 		"allocations": {%q: {"resources": {"VCPU": 1}}, %q: {"resources": {%q: 1}}}}`, compute, gpu(0), gpuClass), 204)
 	if pools := assignedTo(t, one, gpuInstance(12)); len(pools) != 1 || !strings.Contains(pools[0], "rp_uuid="+of[12]) {

@@ -33,8 +33,8 @@ func holds(generation string, providers ...string) string {
 	return fmt.Sprintf(`{"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": %s, "allocations": {%s}}`, generation, strings.Join(list, ", "))
 }
 
-// TestI7_SilentCell_OthersAnswer: what concerns one cell alone is answered while another one hangs or is dead, at once
-// when the other one's breaker is open. What may concern the silent cell is refused with 503.
+// TestI7_SilentCell_OthersAnswer: a request that concerns one cell alone is answered while another cell hangs or is
+// dead, and at once if that cell's breaker is open. A request that may concern the silent cell is refused with 503.
 func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -57,7 +57,7 @@ func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 			}
 			c.silent(two)
 
-			// Cell one answers when two's budget is over, a call.
+			// Each call about cell one is answered when the budget of cell two is over.
 			began := time.Now()
 			call(t, "GET", url+"/allocations/"+inOne, "", 200)
 			call(t, "PUT", url+"/allocations/"+inOne, holds("1", compute), 204)
@@ -79,7 +79,7 @@ func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 				}
 				<-time.After(10 * time.Millisecond)
 			}
-			// With its breaker open nobody waits for it.
+			// With the silent cell's breaker open, no call waits for it.
 			b.cfg.Budget, began = testwait.Limit, time.Now()
 			at := func(method, path, body string, want int) { t.Helper(); call(t, method, url+path, body, want) }
 			at("PUT", "/allocations/"+fresh, holds("null", compute), 204)
@@ -87,10 +87,10 @@ func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 			at("PUT", "/allocations/"+fresh, holds("1", compute, storage), 503)
 			at("DELETE", "/allocations/"+fresh, "", 204)
 			at("GET", "/resource_providers/"+compute+"/allocations", "", 503)                                             // inBoth is there
-			at("PUT", "/resource_providers/"+compute+"/traits", `{"resource_provider_generation": 6, "traits": []}`, 200) // which nothing refused has raised
+			at("PUT", "/resource_providers/"+compute+"/traits", `{"resource_provider_generation": 6, "traits": []}`, 200) // no refused write raised the generation
 			at("POST", "/cells/one/resource_providers", fmt.Sprintf(`{"name": "other", "uuid": %q}`, third), 200)
 
-			// What the silent cell has, or may have.
+			// These calls are about what the silent cell has, or may have.
 			at("GET", "/resource_providers/"+storage, "", 503)
 			at("GET", "/allocations/"+inTwo, "", 503)
 			at("PUT", "/allocations/"+inTwo, holds("1", compute), 503)
@@ -107,7 +107,7 @@ func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 				t.Errorf("the calls took %v: one waited for the silent cell", took)
 			}
 
-			// Lists and searches have what answers, and name what does not.
+			// Lists and searches have the data of the cells that answer, and name the cells that do not.
 			for _, path := range []string{"/resource_providers", "/allocation_candidates?resources=DISK_GB:1", "/usages?project_id=p"} {
 				for _, base := range []string{url, other} {
 					got, header := get(t, base+path)
@@ -117,14 +117,14 @@ func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 				}
 			}
 
-			// A gateway that has not seen the consumer believes the cell that has it.
+			// A gateway that has not seen the consumer trusts the cell that has it.
 			call(t, "GET", other+"/allocations/"+inBoth, "", 200)
 		})
 	}
 }
 
-// TestI7_SickCell_WritesElsewhereDoNotWaitForIt: a cell that does not answer while its breaker is closed is not waited
-// for by writes that cannot concern it.
+// TestI7_SickCell_WritesElsewhereDoNotWaitForIt: writes that cannot concern a cell do not wait for it if it does not
+// answer while its breaker is closed.
 func TestI7_SickCell_WritesElsewhereDoNotWaitForIt(t *testing.T) {
 	one, two := startCell(t, "one", 1), startCell(t, "two", 2)
 	_, b, url := startGateway(t, "one", one, two)
@@ -156,7 +156,7 @@ func TestI7_SickCell_WritesElsewhereDoNotWaitForIt(t *testing.T) {
 	}
 }
 
-// generation gives that of a provider.
+// generation returns the generation of a provider.
 func generation(t *testing.T, url, provider string) (n int) {
 	t.Helper()
 	text, _ := get(t, url+"/resource_providers/"+provider)
@@ -167,7 +167,8 @@ func generation(t *testing.T, url, provider string) (n int) {
 	return p.Generation
 }
 
-// A provider that one cell has cannot be made in another: it would hide the other. A sick cell keeps none from being made.
+// A provider that one cell has cannot be made in another, because it would hide the first. A sick cell does not prevent
+// that other providers are made.
 func TestCreateProvider_AnotherCellHasIt_IsRefused(t *testing.T) {
 	one, two := startCell(t, "one", 1), startCell(t, "two", 2)
 	_, b, url := startGateway(t, "one", one, two)
@@ -213,7 +214,8 @@ func get(t *testing.T, url string) (string, http.Header) {
 	return text, header
 }
 
-// TestCreateRoot_HostCell_DecidesBeforeTheDefault: the path's cell, then that of the compute node, then the default one.
+// TestCreateRoot_HostCell_DecidesBeforeTheDefault: a new root goes to the cell in the path, else to the compute node's
+// cell, else to the default cell.
 func TestCreateRoot_HostCell_DecidesBeforeTheDefault(t *testing.T) {
 	one, two := startCell(t, "one", 1), startCell(t, "two", 2)
 	_, b, url := startGateway(t, "one", one, two)

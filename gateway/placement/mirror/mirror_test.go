@@ -138,7 +138,7 @@ func sum(counts map[What]int) (n int) {
 	return n
 }
 
-// A generation does not show that somebody else wrote to the target: its own may be as high.
+// A generation does not show that somebody else wrote to the target, because the target's own may be as high.
 func TestPass_OwnerDiffersInTarget_IsCopied(t *testing.T) {
 	source, target := newStore(), newStore()
 	w := newTraffic(t, 7, apiOf(t, source))
@@ -156,7 +156,8 @@ func TestPass_OwnerDiffersInTarget_IsCopied(t *testing.T) {
 	}
 }
 
-// Each consumer moves on to the next provider, which has another class from then on: no copy waits for all others.
+// In the source each consumer has moved on to the next provider, which has another class
+// since. No copy waits for all others.
 func TestCopyConsumer_RowOfProviders_CopiesWhatItHolds(t *testing.T) {
 	source, target := newStore(), newStore()
 	const row = 2 * maxDepth
@@ -213,8 +214,8 @@ func (i *interrupted) PutName(ctx context.Context, kind placement.NameKind, name
 	return i.store.PutName(ctx, kind, name)
 }
 
-// The source is written again, and another mirror copies that, between what one mirror reads and what it writes. No
-// generation shows it: of these writes none has one in the source, or none is left in the target.
+// Between a mirror's read and its write, the source is written again, and another mirror copies that. No generation
+// shows it: these writes have none in the source, or leave none in the target.
 func TestCopy_OtherMirrorWasFaster_NewerStateStays(t *testing.T) {
 	const host, child, consumer = "a0000000-0000-4000-8000-000000000001", "a0000000-0000-4000-8000-000000000002", "c0000000-0000-4000-8000-000000000001"
 	named := func(name string, parent any) map[string]any {
@@ -342,7 +343,7 @@ func TestPass_NamesInACircle_AreCopied(t *testing.T) {
 	}
 }
 
-// What a host of an agent holds are claims, which the source may know nothing of.
+// Consumers on a host of an agent are claims, which the source may not know.
 func TestPass_TreeOfAnAgent_IsCountedAndLeft(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		source, target := newStore(), newStore()
@@ -380,7 +381,7 @@ func TestPass_TreeOfAnAgent_IsCountedAndLeft(t *testing.T) {
 	}
 }
 
-// roots writes that many providers without contents, from the first on.
+// roots makes many providers without contents, numbered from first on.
 func (w *traffic) roots(first, many int) {
 	w.t.Helper()
 	for i := first; i < first+many; i++ {
@@ -391,7 +392,8 @@ func (w *traffic) roots(first, many int) {
 	}
 }
 
-// The flags of the two sides are swapped, or one names another Placement.
+// A pass that would delete most providers is refused: the flags of the two sides may be swapped, or
+// one may name another Placement.
 func TestPass_MostProvidersWouldGo_IsRefusedUnlessAllowed(t *testing.T) {
 	for _, c := range []struct {
 		name                             string
@@ -477,7 +479,7 @@ func TestTap_LaterPass_DeletesAll(t *testing.T) {
 	})
 }
 
-// A Placement takes no unknown type: what is written there for it is no difference on the way back.
+// A Placement accepts no unknown type. The type that is written there instead is no difference on the way back.
 func TestPass_UnknownTypeBackFromRemote_IsEqual(t *testing.T) {
 	cells, old := newStore(), newStore()
 	here, there := newTraffic(t, 1, apiOf(t, cells)), newTraffic(t, 1, apiOf(t, old))
@@ -531,7 +533,7 @@ func TestRemote_WayBack_ContentsAreEqual(t *testing.T) {
 			w.step()
 		}
 		r := mustPass(t, m, PassConfig{})
-		if r.Failed > 0 { // what needs one thing after the other may need another pass
+		if r.Failed > 0 { // writes that depend on each other may need another pass
 			r = mustPass(t, m, PassConfig{})
 		}
 		for _, l := range r.Lines {
@@ -608,7 +610,7 @@ func TestTap_RandomWrites_AreCopied(t *testing.T) {
 		turn++
 		taps[turn%2].ServeHTTP(w, r)
 	})
-	// A first pass deletes little: the cells would have too much of what is written and deleted while they are away.
+	// A first pass deletes little, so what is written and deleted while the cells are away would stay there.
 	await(t, "both are equal", func() bool { return min(taps[0].Status().Passes, taps[1].Status().Passes) > 0 })
 	w := newTraffic(t, rand.Uint64(), both)
 	for i := range 400 {

@@ -108,7 +108,7 @@ func TestTap_RealPlacement_CellsBecomeEqualAndBack(t *testing.T) {
 		t.Errorf("after a pass: %+v", r)
 	}
 
-	// Switched: the cells answer, and Placement follows, to go back to.
+	// After the switch the cells answer, and Placement follows, so that one can go back to it.
 	t.Run("back", func(t *testing.T) {
 		back := New(clientOf(t, api), Remote{real}, 2)
 		tap := running(t, NewTap(cfg, back, api, nil, slog.New(slog.DiscardHandler)))

@@ -60,7 +60,7 @@ func (w *traffic) call(method, path string, body any) (int, map[string]any) {
 	return answer.Code, out
 }
 
-// write counts what came of it.
+// write counts a write as done or refused, and reports whether it was done.
 func (w *traffic) write(method, path string, body any) bool {
 	w.t.Helper()
 	status, answer := w.call(method, path, body)
