@@ -30,7 +30,7 @@ func TestAdminState_NovaIsRead_KeepsNovas(t *testing.T) {
 	}
 }
 
-// A report has when a service's row was written, by the newest of its times.
+// A report has the time at which a service's row was written: the newest of the row's times.
 func TestGateReport_ServiceWasChanged_HasTheTime(t *testing.T) {
 	at := time.Unix(1_000, 0)
 	for i, s := range []novadb.Service{
@@ -48,7 +48,7 @@ func TestGateReport_ServiceWasChanged_HasTheTime(t *testing.T) {
 	}
 }
 
-// A row that no gateway can answer from is Nova's compute node all the same.
+// A row that is no usable host is still a compute node of Nova's, so it is reported.
 func TestGateReport_RowsThatAreNoHosts_AreReported(t *testing.T) {
 	x := &novadb.Snapshot{At: time.Now(), Services: []novadb.Service{{ID: 1, Host: "h1"}, {ID: 2, Host: "h2"}}}
 	r := gateReport{}

@@ -9,7 +9,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// agents has a host's agent register it.
+// agents registers a host by its agent.
 func (f *fakeCell) agents(i int64) {
 	s := &agentv1.FullState{HostUuid: hostID(i), ServiceHost: fmt.Sprintf("host%d", i), Nodename: fmt.Sprintf("node%d", i), Providers: []*agentv1.Provider{{Uuid: hostID(i)}}}
 	f.hosts[hostID(i)] = &fakeHost{agent: true, state: s}
@@ -27,8 +27,7 @@ func steps(t testing.TB, m *Importer, n *nova, c Caller) (Report, int) {
 	return Report{}, 0
 }
 
-// Where an agent does not know its instances the importer speaks for them, as long as
-// that is so.
+// While an agent does not know its instances, the importer reports them.
 func TestTheImporterSpeaksForInstancesThatAnAgentDoesNotKnow(t *testing.T) {
 	n, cell := newNova(1), newCell()
 	n.services[1].Version = 60

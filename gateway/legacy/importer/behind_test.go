@@ -69,7 +69,7 @@ func (s *schedulerOf) claim(instance int64, guest *cellv1.Guest) *cellv1.Refusal
 	return nil
 }
 
-// live gives the live claims by their instances: whether these were seen.
+// live returns the confirmed claims by instance, and whether each instance was seen.
 func (s *schedulerOf) live() map[string]bool {
 	s.Helper()
 	out, err := s.ListClaims(s.Context(), &cellv1.ListClaimsRequest{PageSize: 100})
@@ -85,7 +85,7 @@ func (s *schedulerOf) live() map[string]bool {
 	return live
 }
 
-// gatewayOn imports from a database in an Importer of its own.
+// gatewayOn imports from a database with an Importer of its own.
 type gatewayOn struct {
 	*testing.T
 	db     *legacytest.Database
@@ -121,9 +121,9 @@ func stamped(t *testing.T, d *legacytest.Database) string {
 	return "'" + d.Now(t).Format("2006-01-02 15:04:05") + "'"
 }
 
-// A gateway that begins to read a copy of Nova's database that is behind ends no claim of an
-// instance that the copy does not have yet, whatever its server's clock says, and even where
-// somebody writes heartbeats into the copy. What was deleted since ends as ever.
+// A gateway that begins to read a copy of Nova's database that is behind ends no claim of an instance that the copy
+// does not have yet. This holds whatever the server's clock says, and even if somebody writes heartbeats into the copy.
+// Claims of instances that were deleted since end as usual.
 func TestACopyThatIsBehindEndsNoClaim(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		for _, c := range []struct {
@@ -190,8 +190,8 @@ func TestACopyThatIsBehindEndsNoClaim(t *testing.T) {
 	})
 }
 
-// Whatever the clocks of servers say, older data come before newer ones, and of the same
-// data the later reading comes later.
+// Whatever the servers' clocks say, older data get lower versions than newer data. Of the same data, a later
+// reading gets a higher version within the first 1000 s, and never a lower one.
 func TestVersionsFollowTheData(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	reading := func(written, clock time.Duration) *novadb.Snapshot {
@@ -209,7 +209,7 @@ func TestVersionsFollowTheData(t *testing.T) {
 		}
 		before = v
 	}
-	// An Importer that is led to an older copy says so, and does nothing.
+	// An Importer that gets an older copy reports this, and imports nothing.
 	n := newNova(1)
 	m, c := importerOf(t, n), newCell()
 	x := n.snapshot()
@@ -229,8 +229,8 @@ func TestVersionsFollowTheData(t *testing.T) {
 	}
 }
 
-// A cell that has a newer import of a host takes no older one; it is sent again until its
-// data are newer, and is no failure.
+// A cell that has a newer import of a host refuses an older one. This is no failure: the host is sent
+// again until its data are newer.
 func TestAHostWithANewerImportIsSentAgain(t *testing.T) {
 	n := newNova(1)
 	m, c := importerOf(t, n), &refusing{newCell(), hostID(1), "STALE_GENERATION"}
@@ -249,7 +249,7 @@ func TestAHostWithANewerImportIsSentAgain(t *testing.T) {
 	}
 }
 
-// aCompute is host1 of 8 VCPU, and its nova-compute that beat at a time.
+// aCompute inserts host1 with 8 VCPU, and its nova-compute with a last heartbeat at a given time.
 func aCompute(t *testing.T, d *legacytest.Database, at time.Time) {
 	t.Helper()
 	d.Insert(t, "compute_nodes", legacytest.Row{

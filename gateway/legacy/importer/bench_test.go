@@ -19,10 +19,10 @@ import (
 // Nova's rows to the cell's own table, by the importer's own pace:
 //
 //	first      all hosts are read, and imported
-//	refresh-N  of 10,000 rows N were written since: what reads and imports them
+//	refresh-N  N of 10,000 rows were written since, and are read and imported
 //
-// 333 is what two seconds bring where each nova-compute writes its row once a minute. cpu-ms is of
-// this process, the cell's replica with it; writes, commits and bytes are the shard's, as PostgreSQL counts
+// 333 rows are written in two seconds if each nova-compute writes its row once a minute. cpu-ms is the CPU time of
+// this process, which runs the cell's replica, too. writes, commits and bytes are the shard's, as PostgreSQL counts
 // rows, transactions and WAL.
 func BenchmarkImport(b *testing.B) {
 	if os.Getenv("CELLGATE_BENCH_LEGACY") == "" {
@@ -54,7 +54,8 @@ func BenchmarkImport(b *testing.B) {
 
 const hosts = 10_000
 
-// benchImport imports into a cell. clock is that of the last write to Nova's rows. own is the database of its shard, nil for none.
+// benchImport imports into a cell. clock is the time of the last write to Nova's rows. own is the database of the
+// cell's shard; nil for a shard in memory.
 func benchImport(b *testing.B, r *novadb.Reader, nova *legacytest.Database, clock *time.Time, c celltest.Cell, own *legacytest.Database) {
 	to := c.Scheduler
 	m, err := New(Config{Cell: "cell1", FullEvery: time.Hour})
@@ -75,7 +76,7 @@ func benchImport(b *testing.B, r *novadb.Reader, nova *legacytest.Database, cloc
 	}
 	var x *novadb.Snapshot
 	var read, imported time.Duration
-	b.Run("first", func(b *testing.B) { // run twice by the testing package, it is first once
+	b.Run("first", func(b *testing.B) { // the testing package runs this twice, but only the first import is measured
 		if x == nil {
 			cost := shardCost(b, own)
 			began := time.Now()
@@ -124,8 +125,8 @@ func loaded(b *testing.B, r *novadb.Reader) *novadb.Snapshot {
 	return x
 }
 
-// shardCost reports what there was from here to the call of what it gives: this process's time,
-// and what the database wrote, but for what PostgreSQL has not added to its statistics of the last second.
+// shardCost reports the CPU time of this process and the writes of the database, from this call to that of the function
+// that it returns. PostgreSQL's statistics may miss the last second.
 func shardCost(b *testing.B, db *legacytest.Database) func() {
 	read := func() (cpu time.Duration, rows, commits, bytes int64) {
 		var u syscall.Rusage

@@ -151,7 +151,7 @@ func BenchmarkBesideImport(b *testing.B) {
 	}
 }
 
-// selectOne asks for the best host, claims it, and gives it back.
+// selectOne asks for the best hosts, claims one of them, and releases it.
 func selectOne(ctx context.Context, to cellv1.CellSchedulerClient, seed uint64) error {
 	out, err := to.ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{wiretest.Query(&schedule.Query{
 		Seed: seed, Limit: 8, Rules: &schedule.Rules{DefaultAvailabilityZone: "nova"},

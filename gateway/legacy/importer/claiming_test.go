@@ -10,13 +10,13 @@ import (
 	"cellgate/schedule"
 )
 
-// building has a compute write an instance's host to its row, as the first thing that it writes of its claim.
+// building writes an instance's host to its row, which is the first write of a compute that claims.
 func (n *nova) building(i int64) {
 	n.put(i, func(r *novadb.Instance) { r.Host, r.Node, r.VMState, r.TaskState = "host1", "node1", "building", "" })
 }
 
 // A compute writes compute_nodes after the instance's host and before the instance's task. However often the rows are
-// read between, a device and a dedicated CPU are one request's alone.
+// read in between, a device or a dedicated CPU belongs to one request only.
 func TestStep_ComputeStillClaims_ItsHardwareStaysTaken(t *testing.T) {
 	numa := func(pinned string) string {
 		return `{"nova_object.name": "NUMATopology", "nova_object.data": {"cells": [{"nova_object.name": "NUMACell", "nova_object.data": {
@@ -80,7 +80,7 @@ func TestStep_ComputeStillClaims_ItsHardwareStaysTaken(t *testing.T) {
 			steps("compute_nodes has it", false)
 			n.put(1, func(r *novadb.Instance) { r.TaskState = "networking" })
 			steps("the instance has its first task", true)
-			// What the row has counts then, not the claim.
+			// Now the host's row counts, not the claim.
 			has(c.free)
 			step(t, m, n, cell)
 			if r := cell.claim(100, c.guest); r != nil {
@@ -90,8 +90,8 @@ func TestStep_ComputeStillClaims_ItsHardwareStaysTaken(t *testing.T) {
 	}
 }
 
-// Of a compute that stops amid its claim the instance counts once its row is two minutes old, and from then on whatever
-// is written to it.
+// If a compute stops in the middle of its claim, the instance counts once its row is two minutes old, and from then on
+// whatever is written to the row.
 func TestStep_ComputeStopsInItsClaim_InstanceCountsLater(t *testing.T) {
 	for name, fullEvery := range map[string]time.Duration{"changed rows": 24 * time.Hour, "all rows": time.Nanosecond} {
 		t.Run(name, func(t *testing.T) {

@@ -70,8 +70,8 @@ func TestCompareWhereAgentsDoNotKnowTheirInstances(t *testing.T) {
 	}
 }
 
-// A confirmed claim of other CPUs or memory than its instance's row says is named, whoever
-// made it; disk, and classes that it does not have, are not compared.
+// A comparison names each confirmed claim whose CPUs or memory differ from its instance's row, whoever made it. It does
+// not compare disk, or classes that the claim does not have.
 func TestCompareTellsOfClaimsOfOtherAmounts(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	cell.agents(2)
@@ -108,8 +108,7 @@ func TestCompareTellsOfClaimsOfOtherAmounts(t *testing.T) {
 	}
 }
 
-// A claim that was confirmed long ago, whose instance is in no row, and that no import
-// releases is named.
+// A comparison names a claim that was confirmed long ago, whose instance is in no row, and that no import releases.
 func TestCompareTellsOfClaimsWithoutAnInstance(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	cell.agents(1)

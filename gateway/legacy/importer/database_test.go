@@ -44,8 +44,7 @@ func rowOn(i int, host, node any, now time.Time) legacytest.Row {
 	}
 }
 
-// heldOn asks the database itself what the instances of a host hold: of its disk no more
-// than is in use.
+// heldOn queries the database for what the instances of a host hold: at most as much disk as is in use.
 func heldOn(t *testing.T, d *legacytest.Database, h *novadb.Host) map[string]int64 {
 	t.Helper()
 	var cpu, memory, disk sql.NullInt64
@@ -57,8 +56,8 @@ func heldOn(t *testing.T, d *legacytest.Database, h *novadb.Host) map[string]int
 	return map[string]int64{"VCPU": cpu.Int64, "MEMORY_MB": memory.Int64, "DISK_GB": min(disk.Int64, h.View.DiskUsedMB/1024)}
 }
 
-// The hosts of Nova's own sample, with instances on them, on real servers: the shard has
-// what a query finds, after a load, after changes, and after the importer died.
+// Nova's own sample of hosts, with instances on them, is imported from real servers. The shard has what a query finds:
+// after a load, after changes, and after the importer died.
 func TestSampleOfNova(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		d := legacytest.NewCell(t, k.Shared(t))
@@ -137,7 +136,7 @@ func TestSampleOfNova(t *testing.T) {
 	})
 }
 
-// Whatever a row has: either it is no host, named with what is wrong, or the cell takes it.
+// Whatever is in a row, either it is no host and its problem is named, or the cell takes it.
 func TestWhatIsReadIsTaken(t *testing.T) {
 	type row = legacytest.Row
 	long := func(n int) string { return `{"arch": "x86_64", "model": "` + strings.Repeat("x", n) + `"}` }
@@ -146,7 +145,7 @@ func TestWhatIsReadIsTaken(t *testing.T) {
 		value        any
 		// problem is empty for a host.
 		problem string
-		// only: MySQL's column has no room for it.
+		// only is the one kind of server to test on: MySQL's column has no room for the value.
 		only legacytest.Kind
 	}{
 		{name: "a ratio below zero", column: "cpu_allocation_ratio", value: -1.5, problem: "is -1.5"},
@@ -233,8 +232,8 @@ func TestWhatIsReadIsTaken(t *testing.T) {
 	})
 }
 
-// A table of instances that is locked, or that is not there: no host is imported, and the
-// error says that the database did not give it.
+// If the table of instances is locked or missing, no host is imported, and the error says why the
+// database did not give the rows.
 func TestInstancesThatCannotBeRead(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		d := legacytest.NewCell(t, k.Shared(t))
@@ -290,8 +289,8 @@ func TestInstancesThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// Instances whose root disks are volumes, and whose rows name an image all the same: the
-// shard has as much room for disks as their hosts' rows, whatever their flavors say.
+// The root disks of some instances are volumes, although their rows name an image. The shard has as much room for disks
+// as the hosts' rows, whatever the flavors say.
 func TestRootDisksThatAreVolumes(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		d := legacytest.NewCell(t, k.Shared(t))

@@ -14,8 +14,7 @@ func (n *nova) deletes(i int64) {
 	n.put(i, func(r *novadb.Instance) { r.Deleted, r.Gone, r.DeletedAt, r.VMState = true, true, n.now, "deleted" })
 }
 
-// onAgent makes a host of an agent that says which instances it has, and a request's confirmed
-// claim for each of some.
+// onAgent registers a host by an agent that knows its instances, with a request's confirmed claim for each of claims.
 func (f *fakeCell) onAgent(host int64, confirmed time.Time, claims ...int64) *fakeHost {
 	h := &fakeHost{agent: true, state: &agentv1.FullState{
 		Cell: "cell1", HostUuid: hostID(host), Providers: []*agentv1.Provider{{Uuid: hostID(host)}},
@@ -27,7 +26,7 @@ func (f *fakeCell) onAgent(host int64, confirmed time.Time, claims ...int64) *fa
 	return h
 }
 
-// Of an agent's host the deleted rows are sent to the cell, until their claims have ended.
+// Deleted rows of instances on an agent's host are sent to the cell until their claims have ended.
 func TestDeletedRow_ClaimIsLive_SentUntilItEnds(t *testing.T) {
 	n, c := newNova(1), newCell()
 	h := c.onAgent(1, n.now, 1, 2, 3)
@@ -77,7 +76,7 @@ func TestDeletedRow_ClaimIsLive_SentUntilItEnds(t *testing.T) {
 	}
 }
 
-// Older rows that another gateway had read may make a claim anew after its end: it ends too.
+// Another gateway that read older rows may adopt an instance again after its claim ended. This claim ends, too.
 func TestDeletedRow_ClaimIsAdoptedAfterItsEnd_ReleasedAgain(t *testing.T) {
 	n, c := newNova(1), newCell()
 	c.onAgent(1, n.now, 1)
@@ -93,8 +92,8 @@ func TestDeletedRow_ClaimIsAdoptedAfterItsEnd_ReleasedAgain(t *testing.T) {
 	}
 }
 
-// A claim may be written in the second in which its instance's row is deleted, the last one that anybody writes. It does
-// not wait until heartbeats are ten minutes newer.
+// The claim may be a little newer than the deletion of its instance's row, which is the last write to the table. The
+// next pass releases the claim, without waiting until heartbeats are ten minutes newer.
 func TestDeletedRow_TableIsStill_NewerClaimIsReleasedByTheNextPass(t *testing.T) {
 	n, c := newNova(1), newCell()
 	c.onAgent(1, n.now, 1)
@@ -118,8 +117,8 @@ func TestDeletedRow_TableIsStill_NewerClaimIsReleasedByTheNextPass(t *testing.T)
 	}
 }
 
-// A hidden row is the copy that a resize to another cell leaves, and not the end of its instance;
-// a row that is live again is none either.
+// A hidden row, which a resize to another cell leaves, is not the end of its instance.
+// Neither is a row that is live again.
 func TestOnlyDeletedRowsAreSent(t *testing.T) {
 	n, c := newNova(1), newCell()
 	c.onAgent(1, n.now, 1, 2)

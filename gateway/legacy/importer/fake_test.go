@@ -26,21 +26,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(legacytest.Stop)) }
 
-// fakeCell takes hosts as the contract says, by the plainest means.
+// fakeCell imports hosts as the contract says, in the simplest way.
 type fakeCell struct {
 	hosts  map[string]*fakeHost
 	claims map[string]*fakeClaim // by instance
 	calls  int
-	// closed: the gate is not NATIVE, and imports take hosts from their agents.
+	// closed means that the gate is not NATIVE, so that imports take hosts from their agents.
 	closed bool
-	// before and after hear of each call; their error is its end, done or not.
+	// before and after run at the start and end of each call. An error of before fails the call undone, one of
+	// after fails it when it is done.
 	before, after func(call int) error
-	// now is the store's time, of claims that reports make; asks are the sizes of calls of FindUnclaimed, unfindable
-	// fails them.
+	// now is the store's time, for claims that reports make. asks are the sizes of the FindUnclaimed calls;
+	// unfindable, unless nil, fails them.
 	now        time.Time
 	asks       []int
 	unfindable error
-	// sizes are the hosts of each call.
+	// sizes are the numbers of hosts of each call.
 	sizes []int
 	sent  []*cellv1.ImportedHost
 	// deletedSent are the deleted instances of each call that names some.
@@ -118,7 +119,7 @@ func (f *fakeCell) deleted(in *cellv1.ImportHostsRequest, out *cellv1.ImportHost
 	}
 }
 
-// put takes a host whose instances are whole to a time: claims written later do not end.
+// put imports a host whose instances are complete up to a time: claims written later do not end.
 func (f *fakeCell) put(in *cellv1.ImportedHost, at time.Time) *cellv1.ImportOutcome {
 	s, o := in.GetState(), &cellv1.ImportOutcome{}
 	if s.GetCell() != "cell1" { // as a cell takes from its own agents only
@@ -138,7 +139,7 @@ func (f *fakeCell) put(in *cellv1.ImportedHost, at time.Time) *cellv1.ImportOutc
 	return f.instances(s, o, at)
 }
 
-// unknown takes the instances where the agent does not know its own.
+// unknown imports the instances of a host whose agent does not know its own.
 func (f *fakeCell) unknown(old *fakeHost, s *agentv1.FullState, o *cellv1.ImportOutcome, at time.Time) *cellv1.ImportOutcome {
 	if o.InstancesTaken = old.state.GetInstancesUnknown(); o.InstancesTaken {
 		return f.instances(s, o, at)
@@ -264,7 +265,7 @@ type nova struct {
 	services  map[int64]*novadb.Service
 	rows      map[int64]novadb.Instance
 	revisions uint64
-	// beat is the newest heartbeat beside the rows of instances.
+	// beat is the newest heartbeat that is read with the rows of instances.
 	beat time.Time
 	// fail, when set, ends a pass after a page.
 	fail func() error
@@ -301,13 +302,13 @@ func (n *nova) addHost(i int64) {
 	n.touch(i)
 }
 
-// touch has a host's row be another.
+// touch gives a host's row a new revision.
 func (n *nova) touch(i int64) {
 	n.revisions++
 	n.hosts[i].Revision = n.revisions
 }
 
-// snapshot is compute_nodes now; it takes a moment.
+// snapshot reads compute_nodes now, which takes a second.
 func (n *nova) snapshot() *novadb.Snapshot {
 	n.now = n.now.Add(time.Second)
 	x := &novadb.Snapshot{At: n.now}
@@ -331,7 +332,7 @@ func (n *nova) put(i int64, change func(*novadb.Instance)) {
 	n.rows[i] = row
 }
 
-// on puts an instance on a host, whose row has it at once.
+// on puts an instance on a host, and its row has the host at once.
 func (n *nova) on(i, host int64) {
 	n.put(i, func(r *novadb.Instance) {
 		r.Host, r.Node = fmt.Sprintf("host%d", host), fmt.Sprintf("node%d", host)
@@ -375,8 +376,7 @@ func (n *nova) age(witness int64) novadb.InstanceAge {
 	return novadb.InstanceAge{Heartbeat: n.beat, Witness: row.Written(n.now)}
 }
 
-// importerOf makes an importer without pauses, of which every pass is after is a full
-// one when full is set.
+// importerOf makes an Importer of n's rows and clock, with one call at a time.
 func importerOf(t testing.TB, n *nova, change ...func(*Config)) *Importer {
 	t.Helper()
 	c := Config{Cell: "cell1", Rows: n, Calls: 1, Now: func() time.Time { return n.now }, Random: func() float64 { return 0.5 }}

@@ -17,8 +17,8 @@ import (
 	"cellgate/schedule"
 )
 
-// An instance is on its host from the second pass that has it, with compute_nodes read
-// after the first; until then what its host's row uses is unaccounted for.
+// An instance is on its host from the second pass that has it, if compute_nodes was read after the first. Until then
+// the instance's share of the row's usage is unaccounted for.
 func TestAnInstanceCountsFromTheSecondPass(t *testing.T) {
 	n, cell := newNova(1), newCell()
 	m := importerOf(t, n)
@@ -53,8 +53,7 @@ func unaccounted(c *fakeCell, host int64, class string) int32 {
 	return -1
 }
 
-// A new Importer does not take back what its predecessor sent: hosts whose instances were
-// written a moment ago wait a pass.
+// A new Importer does not undo what its predecessor sent: hosts whose instances were written a moment ago wait a pass.
 func TestImporter_NewIncarnation_ReleasesNothing(t *testing.T) {
 	n, cell := newNova(3), newCell()
 	m := importerOf(t, n)
@@ -77,8 +76,7 @@ func TestImporter_NewIncarnation_ReleasesNothing(t *testing.T) {
 	}
 }
 
-// What the cell took is not sent again; after a full pass all of it is, and so it is
-// when another gateway may have imported.
+// A state that the cell took is not sent again until a full pass, or until another gateway may have imported.
 func TestEqualStatesAreSentOnce(t *testing.T) {
 	n, cell := newNova(5), newCell()
 	m := importerOf(t, n)
@@ -244,7 +242,7 @@ func TestStep_ChangedAmongHostsSentAgain_ChangedFirst(t *testing.T) {
 	}
 }
 
-// gated is a cell whose calls wait for each other.
+// gated is a cell whose calls end when the test says so.
 type gated struct {
 	Caller
 	begun chan int
@@ -264,8 +262,8 @@ func (g *gated) ImportHosts(ctx context.Context, in *cellv1.ImportHostsRequest, 
 	return &cellv1.ImportHostsResponse{Outcomes: slices.Repeat([]*cellv1.ImportOutcome{{}}, len(in.GetHosts()))}, nil
 }
 
-// Several calls are under way at once. The first that fails ends the others, no other begins, and
-// what was not answered waits.
+// Several calls are under way at once. The first that fails ends the others, no other call begins,
+// and hosts without an answer wait.
 func TestStep_SeveralCallsAtOnce_EndWithTheFirstFailure(t *testing.T) {
 	n := newNova(9)
 	m := importerOf(t, n, func(c *Config) { c.Calls, c.BatchHosts = 3, 1 })
@@ -321,7 +319,7 @@ func TestAHostThatGoes(t *testing.T) {
 		t.Errorf("it has %d of %d classes while instances are on it", n, classes)
 	}
 	n.put(1, func(r *novadb.Instance) { r.Deleted, r.DeletedAt = true, n.now })
-	// Another Importer: the cell lists the host.
+	// A new Importer knows the host from the cell's list.
 	m = importerOf(t, n)
 	n.now = n.now.Add(time.Hour)
 	step(t, m, n, cell)
@@ -343,8 +341,7 @@ func TestAHostThatGoes(t *testing.T) {
 	}
 }
 
-// An instance that moved: the new host's state is sent again until the old one's let
-// it go.
+// After an instance moved, the new host's state is sent again until the claim on the old host has ended.
 func TestAMoveEndsOnOneHost(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	m := importerOf(t, n, func(c *Config) { c.StepHosts = 1 })
@@ -407,8 +404,8 @@ func TestWhatCannotBeImportedIsNamed(t *testing.T) {
 	}
 }
 
-// What the cell refuses for good is named and not sent until it changes; what it
-// refuses for a moment is sent by the next step.
+// A host that the cell refuses for good is named, and not sent until it changes. A host that the cell refuses for the
+// moment is sent by the next step.
 func TestRefusals(t *testing.T) {
 	n := newNova(3)
 	for _, c := range []struct {
@@ -537,7 +534,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Once the gate falls back a worker sends the hosts that were their agents', at once.
+// When the gate falls back, a worker sends the hosts of agents at once.
 func TestWorker_GateFallsBack_HostsOfAgentsAreImported(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	cell.agents(1)
@@ -581,8 +578,8 @@ func TestWorker_GateFallsBack_HostsOfAgentsAreImported(t *testing.T) {
 	}
 }
 
-// Of a disk what is measured weighs, and does not keep an instance from its host: Placement, which
-// says what fits, knows nothing of it.
+// Measured disk space counts for the weight of a host, and keeps no instance from it: Placement, which decides what
+// fits, does not know the measurement.
 func TestStep_MeasuredDisk_WeighsAndTakesNoRoom(t *testing.T) {
 	for _, c := range []struct{ free, filled int64 }{{600, 0}, {500, 100}, {0, 600}, {-50, 650}} {
 		n, cell := newNova(1), newCell()

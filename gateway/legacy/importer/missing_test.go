@@ -9,8 +9,8 @@ import (
 	"cellgate/gateway/legacy/novadb"
 )
 
-// A snapshot is in the shard as a whole once each of its hosts is there: not while one that the
-// cell never had waits for the next pass over instances. One that the cell has may wait.
+// A snapshot is in the shard as a whole once each of its hosts is. It is not while a host that the cell never had waits
+// for the next pass over instances. A host that the cell has may wait.
 func TestWorker_HostThatWasNeverTakenWaits_IsNotWhole(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	n.on(1, 1)

@@ -12,16 +12,16 @@ import (
 	"cellgate/internal/testwait"
 )
 
-// balanced is an address behind which are two servers: to is where instances are read.
+// balanced is an address of two servers. to is the server that instances are read from.
 type balanced struct{ to Rows }
 
 func (b *balanced) Instances(ctx context.Context, from novadb.InstancePoint) iter.Seq2[*novadb.InstancePage, error] {
 	return b.to.Instances(ctx, from)
 }
 
-// Where one address leads to several servers, rows of instances may come from one that is behind,
-// though those before them and the compute nodes did not: no claim ends by them, whether their
-// heartbeats tell or not, in a pass over what changed, over all rows, and for a claim.
+// If one address leads to several servers, rows of instances may come from a server that is behind, although earlier
+// rows and the compute nodes did not. No claim ends by such rows, whether or not their heartbeats show it, in a pass
+// over all rows or over changed ones.
 func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		for _, c := range []struct {
@@ -64,13 +64,13 @@ func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 				source.Exec(t, "UPDATE instances SET host = 'host1', node = 'node1', updated_at = "+stamped(t, source)+" WHERE id = 2")
 				source.Exec(t, "UPDATE services SET last_seen_up = "+stamped(t, source))
 				until("the second instance was seen", func() bool { return to.live()[instanceID(2)] })
-				// What is written from now on has another second than the claims that are there.
+				// Later writes must have another second than the existing claims.
 				anotherSecond := func() {
 					t.Helper()
 					begun := source.Now(t)
 					until("the next second", func() bool { return source.Now(t).Truncate(time.Second).After(begun) })
 				}
-				// Another one is built later, so that the source tells that the claim is old.
+				// A third instance is built later, so that the source shows that the claim is old.
 				anotherSecond()
 				source.Insert(t, "instances", rowOn(3, "host1", "node1", source.Now(t).Truncate(time.Second).Add(time.Hour)))
 				source.Exec(t, "UPDATE services SET last_seen_up = "+stamped(t, source))
@@ -93,7 +93,7 @@ func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 					}
 				}
 
-				// The other one says again what is so.
+				// The server that is not behind is read again.
 				at.to = readerOf(t, source)
 				source.Exec(t, "UPDATE instances SET deleted = 2, deleted_at = "+stamped(t, source)+" WHERE id = 2")
 				until("the second instance is gone", func() bool {
@@ -108,8 +108,8 @@ func TestAnAddressOfTwoServersEndsNoClaim(t *testing.T) {
 	})
 }
 
-// stale is a server that is behind: its rows are those of a moment before, its heartbeats and its
-// clock are those of the tables that it is a copy of.
+// stale is a server that is behind: its rows are from a moment ago, but its heartbeats and its clock are
+// those of the tables that it copies.
 type stale struct {
 	of   *nova
 	rows map[int64]novadb.Instance
@@ -131,7 +131,7 @@ func (s stale) Instances(ctx context.Context, from novadb.InstancePoint) iter.Se
 func TestStep_AfterAStaleServer_NoClaimEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// anew: an importer begins at the stale server. full: its first pass there is of all rows.
+		// anew starts a new importer at the stale server. full makes the importer's first pass there one over all rows.
 		anew, full bool
 		// after is how long the server is behind.
 		after time.Duration
@@ -189,8 +189,8 @@ func TestStep_AfterAStaleServer_NoClaimEnds(t *testing.T) {
 	}
 }
 
-// A pass that a server began and another one, which is behind, went on with is whole to no more
-// than each of its parts is.
+// If one server began a pass and another, which is behind, continued it, the pass is complete only up
+// to the time of its oldest part.
 func TestAPassIsAsOldAsItsOldestPart(t *testing.T) {
 	n := newNova(1)
 	n.on(1, 1)

@@ -11,9 +11,8 @@ import (
 	"cellgate/internal/fault"
 )
 
-// Searches find instances of hosts that have no claim, also those whose rows nobody can
-// import; what is settled is the search before the first that found one which is still
-// without.
+// Searches find instances on hosts that have no claim, also those whose rows cannot be imported. The settled time is
+// that of the search before the first that found an instance that still has no claim.
 func TestLooksForInstancesWithoutAClaim(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	cell.agents(1)
@@ -70,8 +69,8 @@ func TestLooksForInstancesWithoutAClaim(t *testing.T) {
 	}
 }
 
-// An instance whose node is none of its host's has no claim, and is found for that: by the
-// name of the host, whatever node it names. One of a host without a row is not.
+// An instance whose node is none of its host's nodes has no claim. A search finds it by the name of the host, whatever
+// node it names. An instance of a host without a row is not found.
 func TestLooksFindInstancesOfAnotherNode(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	n.services[1].Version, n.services[2].Version = 60, 60
@@ -101,8 +100,7 @@ func TestLooksFindInstancesOfAnotherNode(t *testing.T) {
 	}
 }
 
-// A cell without instances says what time it is all the same, and one with many is asked
-// in parts, less often.
+// A cell without instances still says its time. A cell with many instances is asked in parts, and less often.
 func TestLooksAtNoneAndAtMany(t *testing.T) {
 	n, cell := newNova(1), newCell()
 	cell.now = n.now
@@ -169,8 +167,7 @@ func TestAWorkerTellsOfInstancesWithoutAClaim(t *testing.T) {
 	})
 }
 
-// A cell that does not say which instances have no claim has its hosts all the same, as
-// soon as any.
+// If a cell does not say which instances have no claim, its hosts are imported all the same, and as soon.
 func TestAWorkerImportsThoughItCannotLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, cell := newNova(5), newCell()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A compute node that is registered again with another uuid, at the same host and node, has
-// the claims of its instances once the one before has let them go; until then all that its
-// row has in use is unaccounted for there. Nothing is released that is there.
+// A compute node that is registered again with another uuid, at the same host and node, gets the claims of its
+// instances once they have ended on the old one. Until then all usage of its row is unaccounted for there. No
+// instance is without both in between.
 func TestAComputeNodeThatComesBackWithAnotherUUID(t *testing.T) {
 	for _, sameIncarnation := range []bool{true, false} {
 		n, cell := newNova(1), newCell()
@@ -58,8 +58,8 @@ func TestAComputeNodeThatComesBackWithAnotherUUID(t *testing.T) {
 	}
 }
 
-// Another gateway may have sent instances that this one has not seen twice when it takes
-// over again: their hosts wait a pass, so that no claim ends.
+// When this gateway takes over again, another one may have sent instances that this gateway has not seen twice. Their
+// hosts wait a pass, so that no claim ends.
 func TestTakingOverAgainReleasesNothing(t *testing.T) {
 	n, cell := newNova(1), newCell()
 	m, other := importerOf(t, n), importerOf(t, n)

@@ -8,8 +8,8 @@ import (
 	"cellgate/gateway/legacy/legacytest"
 )
 
-// How new the data are is what somebody wrote last, of any service or compute node, and not
-// the clock of the server; what is ahead of that by more than service_down_time does not count.
+// The age of the data follows the last write of any service or compute node, and not the server's clock. A write that
+// is ahead of that clock by more than service_down_time does not count.
 func TestHowNewTheDataAre(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 3)
@@ -60,7 +60,7 @@ func TestHowNewTheDataAre(t *testing.T) {
 	})
 }
 
-// In a copy that stops nobody falls silent before all do; one that is dead among others is down.
+// In a copy that stops, no service is down before all are silent. A service that is dead among others is down.
 func TestNobodyIsDownInACopyThatStops(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 3)

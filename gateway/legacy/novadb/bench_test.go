@@ -9,7 +9,7 @@ import (
 	"cellgate/gateway/legacy/legacytest"
 )
 
-// benchHosts are those of legacytest.Fleet.
+// benchHosts is the number of hosts of legacytest.Fleet.
 const benchHosts = 10_000
 
 type benchWorld struct {
@@ -41,10 +41,9 @@ func (w *benchWorld) open(conf Config) *Reader {
 	return r
 }
 
-// BenchmarkCell measures, on one cell: a load; a refresh of which 100 rows are
-// others, and one of which none is; and a load whose tables come in one query each,
-// which is what all rows for each request, Nova's way, cost here. The databases are on
-// the same machine, in memory. cpu-ms/op is this process's alone.
+// BenchmarkCell measures, on one cell: a load; a refresh with 100 changed rows, and one with none; and a load with one
+// query a table. The last is what reading all rows for each request, Nova's way, costs here. The databases are in
+// memory on the same machine. cpu-ms/op is the time of this process alone.
 func BenchmarkCell(b *testing.B) {
 	for _, k := range []legacytest.Kind{legacytest.MariaDB, legacytest.PostgreSQL} {
 		b.Run(string(k), func(b *testing.B) {
@@ -101,7 +100,7 @@ func BenchmarkCell(b *testing.B) {
 	}
 }
 
-// cpu reports the processor time from here to the call of what it gives.
+// cpu reports the processor time from this call to that of the function that it returns.
 func cpu(b *testing.B) func() {
 	used := func() time.Duration {
 		var u syscall.Rusage

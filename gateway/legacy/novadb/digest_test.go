@@ -6,8 +6,8 @@ import (
 	"cellgate/gateway/legacy/legacytest"
 )
 
-// What the API database has is sent again when any of it is another, and not else;
-// values that only change places are others.
+// The data of the API database are read again only if any of them changed. Values that only
+// change places count as changed.
 func TestRefreshReadsTheAPIDatabaseWhenItChanged(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 4)

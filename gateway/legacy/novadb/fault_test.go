@@ -26,7 +26,7 @@ func bounded(t *testing.T, limit time.Duration, call func() error) error {
 // aMoment is far more than any call below may take on a busy machine.
 const aMoment = 30 * time.Second
 
-// A server that is frozen, killed and started again, and the one of the API.
+// The server of both databases is frozen, then killed and started again, then frozen once more.
 func TestFaultsOfServers(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		s := k.New(t)
@@ -56,7 +56,7 @@ func TestFaultsOfServers(t *testing.T) {
 			t.Errorf("%d hosts after the server came back", len(x.Hosts))
 		}
 
-		// Frozen in the middle: the caller's own deadline and its giving up count too.
+		// While the server is frozen, the caller's own deadline and cancellation count, too.
 		s.Freeze(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -74,8 +74,8 @@ func TestFaultsOfServers(t *testing.T) {
 	})
 }
 
-// A connection that ends after any number of bytes: in a page, between pages, in the
-// greeting. There is an error or everything, never a part; and the next refresh works.
+// A connection ends after any number of bytes: within a page, between pages, or in the greeting. The result is an error
+// or everything, never a part, and the next refresh works.
 func TestFaultsOfConnections(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		s := k.Shared(t)
@@ -126,7 +126,7 @@ func TestFaultsOfSlowStatements(t *testing.T) {
 		if k == legacytest.MariaDB {
 			slow = "SELECT sleep(60)"
 		}
-		// Without a deadline of its own: the server's is what ends it.
+		// The call has no deadline of its own: the server's limit ends it.
 		_, err = s.conn.ExecContext(t.Context(), slow)
 		unavailable(t, s.failed(t.Context(), err), "cell", TimedOut)
 	})

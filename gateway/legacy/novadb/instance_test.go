@@ -18,7 +18,7 @@ func (w *world) instance(i int) legacytest.Row {
 	}
 }
 
-// pass gives the instances of a pass, and what it ended with.
+// pass returns the instances of a pass, and its last page.
 func (w *world) pass(from InstancePoint) (all []Instance, last *InstancePage) {
 	w.Helper()
 	for p, err := range w.Instances(w.Context(), from) {
@@ -51,7 +51,7 @@ func TestInstances(t *testing.T) {
 			rows = append(rows, w.instance(i))
 		}
 		rows[1]["image_ref"], rows[2]["image_ref"] = "", uuid(1)
-		// Beyond a window of ids, and one that is deleted.
+		// One row is beyond a window of ids, and one is deleted.
 		rows = append(rows, with(w.instance(31), legacytest.Row{"id": 3*instanceWindow + 1}),
 			with(w.instance(32), legacytest.Row{"deleted": 32, "deleted_at": w.now.Add(-time.Hour), "host": nil, "node": nil, "vcpus": nil, "task_state": "deleting"}))
 		w.cell.Insert(t, "instances", rows...)
@@ -90,7 +90,7 @@ func TestInstances(t *testing.T) {
 			break
 		}
 
-		// What was written since: updated, new, deleted; a little before it too.
+		// A pass since a time has the rows that were updated, made or deleted since, and some from a little before.
 		if all, _ := w.pass(InstancePoint{Since: last.At}); len(all) != 0 {
 			t.Errorf("nothing was written, and %v", ids(all))
 		}

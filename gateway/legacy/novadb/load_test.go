@@ -76,8 +76,8 @@ func TestAnAggregateWithoutAUUID(t *testing.T) {
 		if got, want := x.NamelessAggregates(), []NamelessAggregate{{7, "old", "is NULL", made}}; !slices.Equal(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
-		// The uuid of one of others counts all the same: what stands for row 10 is the same in
-		// their cell.
+		// Row 8 has no host of this cell any more, but its uuid still counts as taken. So the uuid that stands for
+		// row 10 is the same in every cell.
 		w.api.Insert(t, "aggregates", legacytest.Row{"id": 10, "uuid": otherUUID, "name": "copy"}, legacytest.Row{"id": 11, "uuid": "rack-7", "name": "by hand"},
 			legacytest.Row{"id": 12, "uuid": "D0000000000000000000000000000001", "name": "upper"}, legacytest.Row{"id": 13, "uuid": "", "name": "empty"})
 		change(t, w.api, "DELETE FROM aggregate_hosts WHERE aggregate_id = 8")
@@ -149,7 +149,7 @@ func TestTrapsOfRows(t *testing.T) {
 		w := newWorld(t, k, len(tests)+1, func(c *Config) {
 			c.Ratios = Ratios{CPU: 3, InitialCPU: 9, InitialRAM: 1.7}
 		})
-		// A change a row, so that each is one row's matter.
+		// Each change is to a row of its own, so that it concerns one row only.
 		for i, tt := range tests {
 			for _, c := range slices.Sorted(maps.Keys(tt.columns)) {
 				w.do(fmt.Sprintf("UPDATE compute_nodes SET %s = ? WHERE id = %d", c, i+2), tt.columns[c])
@@ -161,7 +161,7 @@ func TestTrapsOfRows(t *testing.T) {
 			id := int64(i + 2)
 			at := slices.IndexFunc(x.Hosts, func(h Host) bool { return h.NodeID == id })
 			l := x.left(id)
-			// Nova has the compute node of a row that is no host for what is written in it.
+			// Nova still has the compute node of a row that is no host because of its values.
 			unusable := slices.Contains([]Reason{NotReported, NullColumn, Unreadable, NegativeTotal, NoNode}, tt.reason)
 			if named := x.Unusable[id]; len(named) > 1 || unusable != (len(named) == 1 && named[0] == mustID(t, uuid(int(id)))) {
 				t.Errorf("%s: the unusable rows of its service are %v", tt.name, named)
@@ -185,7 +185,7 @@ func TestTrapsOfRows(t *testing.T) {
 	})
 }
 
-// What a cell would not take is no host, with its reason, until its row is another.
+// A row that a cell would not take is no host, and has a reason, until the row changes.
 func TestHostsThatCannotBeImported(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		asked := 0
@@ -245,7 +245,7 @@ func TestLeftOutIsBoundedAndCounted(t *testing.T) {
 	})
 }
 
-// With KeepUnreadable rows are what Nova makes of them.
+// With KeepUnreadable, rows that cannot be read are hosts with the values that Nova gives them.
 func TestKeepUnreadable(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 3, func(c *Config) { c.KeepUnreadable = true })

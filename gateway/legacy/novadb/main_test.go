@@ -96,7 +96,7 @@ func (w *world) service(i int) legacytest.Row {
 	}
 }
 
-// with gives a row with other columns.
+// with sets columns of a row, and returns it.
 func with(r legacytest.Row, columns legacytest.Row) legacytest.Row {
 	for k, v := range columns {
 		r[k] = v

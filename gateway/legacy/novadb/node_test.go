@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A row of which numbers changed keeps the facts that were read of its texts; one with another
-// text is read anew, and so is one that was no host.
+// If only numbers of a row changed, the host keeps the facts that were read from the row's texts. A row with another
+// text is read anew, and so is a row that was no host.
 func TestConvert_NumbersChangedAlone_KeepsFacts(t *testing.T) {
 	text := func(s string) sql.NullString { return sql.NullString{String: s, Valid: true} }
 	row := nodeRow{

@@ -10,9 +10,8 @@ import (
 	"cellgate/internal/mariatest"
 )
 
-// Databases of releases before Pike have no services.uuid, those before Rocky no
-// cell_mappings.disabled, those before Train no instances.hidden. When they get them, what
-// they say counts: a hidden instance is of another cell.
+// Databases of releases before Pike have no services.uuid, those before Rocky no cell_mappings.disabled, those before
+// Train no instances.hidden. Once they have these columns, the values count: a hidden instance is another cell's.
 func TestSchemasOfOlderReleases(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 3)
@@ -58,8 +57,7 @@ func TestSchemasOfOlderReleases(t *testing.T) {
 	})
 }
 
-// What MySQL lets columns have beyond what Nova writes: numbers for truth values, and dates
-// that are none.
+// MySQL lets columns have values that Nova does not write: other numbers as truth values, and dates that do not exist.
 func TestOddTruthsAndDates(t *testing.T) {
 	w := newWorld(t, legacytest.MariaDB, 5)
 	w.cell.Exec(t, `SET SESSION sql_mode = '';
@@ -86,8 +84,7 @@ func TestOddTruthsAndDates(t *testing.T) {
 	w.refresh(x)
 }
 
-// Tables whose collations differ, as after upgrades of the server, and texts of other
-// character sets.
+// Tables may have different collations, as after upgrades of the server, and texts of other character sets.
 func TestTablesOfOtherCollations(t *testing.T) {
 	w := newWorld(t, legacytest.MariaDB, 3)
 	w.api.Insert(t, "aggregates", legacytest.Row{"id": 1, "uuid": otherUUID, "name": "Zürich"})
@@ -106,7 +103,7 @@ func TestTablesOfOtherCollations(t *testing.T) {
 	}
 }
 
-// What PostgreSQL lets times be beyond what Nova writes.
+// PostgreSQL lets times have values that Nova does not write.
 func TestInfiniteTimes(t *testing.T) {
 	w := newWorld(t, legacytest.PostgreSQL, 3)
 	w.cell.Exec(t, "UPDATE compute_nodes SET updated_at = 'infinity' WHERE id = 1; UPDATE compute_nodes SET created_at = '-infinity' WHERE id = 2;"+

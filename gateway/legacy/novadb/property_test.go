@@ -57,7 +57,7 @@ type mutator struct {
 	next int
 }
 
-// some is the id of a row that may be there.
+// some draws the id of a row that may exist.
 func (m *mutator) some() int {
 	if m.next > 1000 && m.rnd.IntN(4) == 0 {
 		return 1000 + m.rnd.IntN(m.next-1000)
@@ -65,8 +65,7 @@ func (m *mutator) some() int {
 	return 1 + m.rnd.IntN(40)
 }
 
-// time is what a writer takes for now: its clock is up to 20 s off, and a second is
-// all that it writes.
+// time is the time of a writer whose clock is up to 20 s off, and that writes whole seconds.
 func (m *mutator) time() time.Time {
 	return m.now.Add(time.Duration(m.rnd.IntN(40)-20) * time.Second)
 }

@@ -46,11 +46,11 @@ func newProxy(t testing.TB, to string) *proxy {
 	return p
 }
 
-// address is where it listens.
+// address is where the proxy listens.
 func (p *proxy) address() string { return p.listener.Addr().String() }
 
-// cutAfter ends every connection once the server has sent so many more bytes, and
-// those that come later after none; a negative number lets all pass.
+// cutAfter ends every connection once the server has sent so many more bytes, and later connections at once. A
+// negative number lets all bytes pass.
 func (p *proxy) cutAfter(bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *proxy) serve() {
 	}
 }
 
-// keep notes the ends of a connection; false when the proxy has ended.
+// keep records the ends of a connection. It returns false if the proxy has ended.
 func (p *proxy) keep(ends ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

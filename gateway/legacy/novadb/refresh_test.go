@@ -8,8 +8,8 @@ import (
 	"cellgate/gateway/legacy/legacytest"
 )
 
-// Each step changes rows in a way that "updated since" is blind to, or mistaken by; a
-// refresh after it is what a load gives.
+// Each step changes rows in a way that "updated since" misses or misreads. A refresh after
+// each step gives what a load gives.
 func TestTrapsOfRefresh(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 12, func(c *Config) { c.Overlap = time.Nanosecond })
@@ -47,12 +47,12 @@ func TestTrapsOfRefresh(t *testing.T) {
 		if next(); x.host("host5") == nil {
 			t.Error("a new host is not there")
 		}
-		// The first update of it, by another clock, a day behind.
+		// The row's first update comes from another clock, which is a day behind.
 		w.do("UPDATE compute_nodes SET free_ram_mb = 5, updated_at = ? WHERE id = 5", w.now.Add(-25*time.Hour))
 		if next(); x.host("host5").View.FreeRAMMB != 5 {
 			t.Error("an update by a clock that is behind is not seen")
 		}
-		// A clock that is ahead hides nobody's later writes.
+		// A clock that is ahead does not hide later writes of others.
 		w.do("UPDATE compute_nodes SET free_ram_mb = 6, updated_at = ? WHERE id = 6", w.now.Add(48*time.Hour))
 		next()
 		w.do("UPDATE compute_nodes SET free_ram_mb = 7, updated_at = ? WHERE id = 7", w.now)
@@ -113,7 +113,7 @@ func TestTrapsOfRefresh(t *testing.T) {
 	})
 }
 
-// Two writes in one second bear one stamp. The second is seen when it is committed
+// Two writes in one second have the same timestamp. The second is seen if it is committed
 // within the overlap after the first.
 func TestTrapsOfTheSameSecond(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
@@ -128,12 +128,12 @@ func TestTrapsOfTheSameSecond(t *testing.T) {
 		if x = w.refresh(x); x.host("host3").View.FreeRAMMB != 2 {
 			t.Error("the second write is not seen")
 		}
-		// A row that is read again and is the same keeps what it became.
+		// A row that is read again unchanged keeps its revision.
 		before := x.host("host3").Revision
 		if x = w.refresh(x); x.Read.ComputeNodes != 1 || x.host("host3").Revision != before {
 			t.Errorf("%+v, revision %d and %d", x.Read, before, x.host("host3").Revision)
 		}
-		// Past the overlap it is not read again; only a load finds what leaves no trace.
+		// Past the overlap the row is not read again. Only a load finds a write that left no trace.
 		settled := *x
 		settled.nodes = slices.Clone(x.nodes)
 		settled.nodes[2].first = x.At.Add(-2 * time.Hour)
@@ -148,7 +148,7 @@ func TestTrapsOfTheSameSecond(t *testing.T) {
 	})
 }
 
-// A commit that comes after the refresh which would have found its time.
+// A transaction is committed after the refresh that would have found its timestamp.
 func TestTrapsOfLateCommits(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 4, func(c *Config) { c.Overlap = time.Nanosecond })
@@ -193,7 +193,7 @@ func TestRefreshReadsAllWhenItMust(t *testing.T) {
 	})
 }
 
-// A FLOAT of MySQL is what a client that asks for text gets, as Nova does.
+// A FLOAT of MySQL has the value that a client reads as text, as Nova does.
 func TestRatiosAreNovas(t *testing.T) {
 	w := newWorld(t, legacytest.MariaDB, 1)
 	for _, text := range []string{"1.2", "16", "0.1", "1.234567891", "123456.789", "0.0001234567"} {

@@ -83,7 +83,7 @@ func TestTroubles(t *testing.T) {
 		change(t, w.api, "UPDATE cell_mappings SET name = 'cell1'")
 		unavailable(t, open(func(*Config) {}), "api", NotMapped)
 
-		// What was loaded is not taken for what is there now.
+		// A refresh that fails does not return what was loaded before.
 		change(t, w.api, "UPDATE cell_mappings SET name = 'cell2' WHERE id = 2")
 		change(t, w.api, "ALTER TABLE aggregates RENAME TO gone")
 		y, err := w.Refresh(t.Context(), x)
@@ -91,8 +91,8 @@ func TestTroubles(t *testing.T) {
 		if y != nil {
 			t.Error("there is a snapshot, without aggregates")
 		}
-		// The connection that failed in its transaction is not the next one's, and holds no
-		// table: this would wait for it.
+		// The connection whose transaction failed is not used again, and holds no lock on a table: this
+		// statement would wait for the lock.
 		w.api.Exec(t, "ALTER TABLE host_mappings RENAME TO away; ALTER TABLE away RENAME TO host_mappings")
 		change(t, w.api, "ALTER TABLE gone RENAME TO aggregates")
 		w.refresh(x)
