@@ -17,7 +17,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// A call that began before a change says nothing about what came after it.
+// A call that began before a change of the breaker's state does not count after it.
 func TestLateNewsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(BreakerConfig{Failures: 1, Window: time.Minute, OpenFor: time.Second}, func(change) {})
@@ -57,8 +57,8 @@ func TestLateNewsDoNotCount(t *testing.T) {
 	})
 }
 
-// Whose fault an error is, in the cases that virtual time does not show: a gateway
-// that did not run itself, and a server whose clock is a little ahead.
+// TestBlame checks which errors count against a replica, in cases that virtual time does not show: this process was
+// stopped, or the server's clock is a little ahead.
 func TestBlame(t *testing.T) {
 	slow := fault.Wrap(fault.CellUnavailable, context.DeadlineExceeded, "did not answer")
 	ahead := rpc.FromStatus(status.Error(codes.DeadlineExceeded, "context deadline exceeded"))
@@ -82,8 +82,8 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// A replica is not to blame for what waited while it answered others; for what waited
-// while it answered nobody it is.
+// A call that waited unsent does not count against a replica that answered other calls meanwhile. It counts
+// against one that answered none.
 func TestBlameForWhatWasNotSent(t *testing.T) {
 	notSent := fmt.Errorf("%w: %w", ErrNotSent, context.DeadlineExceeded)
 	late := timing{took: time.Second, budget: time.Second, fair: time.Second, given: time.Second}
@@ -102,7 +102,8 @@ func TestBlameForWhatWasNotSent(t *testing.T) {
 	}
 }
 
-// What was served between does not make up for probes, nor a refusal for writes.
+// A streak of failed probes or writes does not end with calls of another kind that are
+// served, nor with a refused write.
 func TestStreaksAreOfTheirOwn(t *testing.T) {
 	broken := fault.New(fault.Internal, "broken")
 	const failures = 3
@@ -148,7 +149,7 @@ func entering(k callKind) func(*breaker) (*pass, error) {
 	return func(b *breaker) (*pass, error) { return b.enter(k) }
 }
 
-// Decisions are kept without the disk, so that they say nothing of it.
+// Cells keep decisions without the disk, so that a stored decision does not show that the disk works.
 func TestOnlyClaimsCommit(t *testing.T) {
 	if kindOf(&cellv1.ClaimBatchRequest{}) != commits || kindOf(&cellv1.PutDecisionsRequest{}) != asks || kindOf(&cellv1.ListClaimsRequest{}) != asks {
 		t.Error("wrong kinds")

@@ -14,7 +14,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// gated holds every ClaimBatch up until the gate is closed, and then fails those that refuse names.
+// gated blocks every ClaimBatch until the gate is closed, and then fails those for which refuse returns an error.
 func gated(refuse func(*cellv1.ClaimBatchRequest) error) (before func(context.Context, any) error, gate chan struct{}) {
 	gate = make(chan struct{})
 	return func(ctx context.Context, req any) error {
@@ -107,7 +107,7 @@ func TestCommit_CallerGaveUp_IsNotSent(t *testing.T) {
 	})
 }
 
-// A call that fails for one of its operations is sent again in parts: only its own caller has the error.
+// A call that fails for one of its operations is sent again in parts. Only that operation's caller gets the error.
 func TestCommit_OneOperationFails_OthersAreDone(t *testing.T) {
 	for _, kind := range []fault.Kind{fault.InvalidRequest, fault.Internal} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -134,7 +134,8 @@ func TestCommit_OneOperationFails_OthersAreDone(t *testing.T) {
 	}
 }
 
-// A call that was done and failed with a defect is sent again in parts, but for swaps: others may have moved the claim on.
+// A call that was done, and then answered with INTERNAL, is sent again in parts. A swap is not, because another
+// caller may have moved the claim on.
 func TestCommit_DefectAfterDone_SwapIsNotSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{after: func(req any) error {
@@ -164,7 +165,7 @@ func TestCommit_DefectAfterDone_SwapIsNotSentAgain(t *testing.T) {
 	})
 }
 
-// A replica with a defect for every call is asked until its breaker opens, and no further.
+// If a replica answers every call with a defect, parts are sent only until its breaker opens.
 func TestCommit_DefectForAll_BreakerEndsTheParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{}
@@ -189,7 +190,7 @@ func TestCommit_DefectForAll_BreakerEndsTheParts(t *testing.T) {
 	})
 }
 
-// What is still queued when its time ends was not sent; what was sent may have been done.
+// An operation that is still queued when its time ends was not sent. One that was sent may have been done.
 func TestCommit_QueuedUntilItsTimeEnds_WasNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{}
@@ -258,7 +259,8 @@ func TestCommit_ReplicaStops_RestGoesToTheNext(t *testing.T) {
 	})
 }
 
-// While a replica awaits the verdicts of hosts, nobody's claim waits for another one's host. Releases wait for no host.
+// While a replica awaits the verdicts of hosts, each claim is a call of its own, so that none waits for another claim's
+// host. Releases wait for no host.
 func TestCommit_ReplicaAwaitsVerdicts_ClaimsGoAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{awaits: true}
@@ -277,7 +279,7 @@ func TestCommit_ReplicaAwaitsVerdicts_ClaimsGoAlone(t *testing.T) {
 	})
 }
 
-// How long a call may take until another one goes beside it follows what is usual, within limits.
+// How long a call may take until another call is sent beside it follows the usual time of calls, within limits.
 func TestBatcher_Patience_FollowsTheUsualTime(t *testing.T) {
 	var b batcher[int, int]
 	for _, c := range []struct{ takes, slow time.Duration }{

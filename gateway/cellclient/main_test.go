@@ -22,15 +22,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stub is a replica that does every operation, and keeps nothing but what it did.
+// stub is a replica that does every operation, and keeps nothing but a record of what it did.
 type stub struct {
 	cellv1.UnimplementedCellSchedulerServer
-	// before may hold a call up or fail it, after may lose its answer.
+	// before may delay or fail a call, and after may lose its answer.
 	before func(ctx context.Context, req any) error
 	after  func(req any) error
-	// awaits: the replica answers claims after their hosts' verdicts.
+	// awaits reports whether the replica answers claims only after their hosts' verdicts.
 	awaits bool
-	// stopsAt is how many operations of a call are done, unless it is 0; the others are refused as by a replica that stops.
+	// stopsAt, unless 0, is how many operations of a call are done. The others are refused as by a replica that stops.
 	stopsAt int
 
 	mu sync.Mutex
@@ -100,7 +100,7 @@ func (s *stub) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchRequest) (*
 	return resp, nil
 }
 
-// did demands what the replica did, in any order.
+// did demands which operations the replica did, in any order.
 func (s *stub) did(t *testing.T, want ...string) {
 	t.Helper()
 	s.mu.Lock()
@@ -111,7 +111,7 @@ func (s *stub) did(t *testing.T, want ...string) {
 	}
 }
 
-// called demands the operations of each ClaimBatch.
+// called demands how many operations each ClaimBatch had.
 func (s *stub) called(t *testing.T, want ...int) {
 	t.Helper()
 	s.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"cellgate/internal/rpc"
 )
 
-// gRPC's own RESOURCE_EXHAUSTED may be of an answer that was too large.
+// gRPC's own RESOURCE_EXHAUSTED may mean that an answer was too large, so it is not taken for a full queue.
 func TestForeignOverloadIsNoRefusal(t *testing.T) {
 	if IsShed(rpc.FromStatus(status.Error(codes.ResourceExhausted, "trying to send message larger than max"))) {
 		t.Error("taken for a full queue")

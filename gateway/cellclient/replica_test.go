@@ -22,8 +22,8 @@ func (c *Cell) ask(ctx context.Context, q *cellv1.Query) error {
 	return err
 }
 
-// What changes nothing and is under way at a replica when its breaker opens goes to the next replica at once, whatever
-// is left of the retries.
+// When a replica's breaker opens, the calls under way there that change nothing go to the next replica at once,
+// whatever is left of the retries.
 func TestCall_BreakerOpensMeanwhile_NextReplicaAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := &stub{}
@@ -63,7 +63,7 @@ func TestCall_AllReplicasFail_RetriesHaveABudget(t *testing.T) {
 		}
 		a, b := &stub{}, &stub{}
 		c := start(t, func(c *Config) { c.Breaker.Failures, c.Breaker.Window = 1<<30, 24*time.Hour }, a, b)
-		for _, r := range c.Replicas { // enough that went well, so that the share of failures opens nothing
+		for _, r := range c.Replicas { // so many successes that the share of failures opens nothing
 			for range 2000 {
 				p, err := r.breaker.enter(asks)
 				if err != nil {
@@ -86,7 +86,8 @@ func TestCall_AllReplicasFail_RetriesHaveABudget(t *testing.T) {
 	})
 }
 
-// What queues while a call is under way goes as one when it ends, or when it is slow; beyond maxBatches it waits.
+// Queries that queue while a call is under way go in one call when that call ends, or is slow.
+// Beyond maxBatches calls they wait.
 func TestPropose_CallUnderWay_QueriesShareTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{}
@@ -127,7 +128,7 @@ func TestPropose_CallUnderWay_QueriesShareTheNext(t *testing.T) {
 	})
 }
 
-// A query for which a replica reads its journal first holds up none but others of its kind.
+// A query for which a replica first reads its journal delays only other such queries.
 func TestPropose_UpToDate_HoldsUpNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{}
