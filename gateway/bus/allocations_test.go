@@ -17,7 +17,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// fakePlacement is Keystone and the allocations of a Placement whose providers have room but for those in full.
+// fakePlacement is Keystone, and the allocations of a Placement in which all providers but those in full have room.
 type fakePlacement struct {
 	full map[string]bool
 
@@ -120,7 +120,7 @@ func TestSelectDestinations_WritesAllocations_OneCallAnInstance(t *testing.T) {
 	}
 }
 
-// The host that Placement refuses is left out; nothing of the first answer stays.
+// The bus asks again without the host that Placement refuses. No claim or allocation of the first answer stays.
 func TestSelectDestinations_PlacementRefusesAHost_AsksForAnother(t *testing.T) {
 	p := &fakePlacement{full: map[string]bool{"b": true}}
 	b, g := writingBus(t, p, "a", "b", "c", "d")

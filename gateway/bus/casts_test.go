@@ -7,7 +7,7 @@ import (
 	"cellgate/internal/rabbittest"
 )
 
-// Computes cast on their cell's own bus, of which cell_mappings has the transport_url.
+// Computes cast on the bus of their own cell, whose transport_url is in cell_mappings.
 func TestCasts_OnTheCellsOwnBus_HaveItsTablesRead(t *testing.T) {
 	s := rabbittest.Start(t)
 	changed := make(chan string, 16)

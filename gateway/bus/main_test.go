@@ -165,7 +165,7 @@ func (g *gateway) dial(t testing.TB) *grpc.ClientConn {
 	return conn
 }
 
-// hasClaim is a gateway's refusal since an instance has a claim already.
+// hasClaim is a gateway's refusal of an instance that already has a claim.
 func hasClaim(req *cellgatev1.SelectDestinationsRequest, state cellgatev1.ClaimState, requestID string) error {
 	return fault.New(fault.AlreadyExists, "it has a claim").With("consumer_uuid", req.GetInstanceUuids()[0]).With("claim_id", claimID).
 		With("cell", "cell1").With("claim_state", state.String()).With("claim_request_id", requestID)

@@ -17,7 +17,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// novas is what a real nova-scheduler 26.2.2 sends about a request: testdata/notifications.py.
+// novas is a notification that a real nova-scheduler 26.2.2 sends for a request, recorded by testdata/notifications.py.
 type novas struct {
 	Name          string
 	Request       json.RawMessage
@@ -47,8 +47,7 @@ func novasNotifications(t *testing.T) (all []novas) {
 	return all
 }
 
-// sameNotification compares a notification with Nova's, but for ids and times, whose forms it
-// compares.
+// sameNotification compares a notification with Nova's. Of ids and times it compares only the forms.
 func sameNotification(t *testing.T, name string, got, want map[string]any) {
 	t.Helper()
 	for _, varies := range []string{"message_id", "_unique_id", "timestamp", "_context_timestamp"} {
@@ -121,7 +120,7 @@ func TestRun_NotificationsConfigured_EachTopicGetsStartAndEnd(t *testing.T) {
 	b := run(t, g, s.URL(), withNotifications(t, Notifications{TransportURL: p.url(), Topics: []string{"start_and_end", "audit"}}))
 	await(t, "the connection", signal(b.first))
 	topics := []<-chan amqp.Delivery{notified(t, s, "start_and_end"), notified(t, s, "audit")}
-	// What the broker has may come again when the connection is cut before it says so.
+	// If the connection is cut before the broker acknowledges a notification, it may come twice.
 	before := map[<-chan amqp.Delivery]any{}
 	next := func(topic <-chan amqp.Delivery) (amqp.Delivery, map[string]any) {
 		for {
@@ -154,7 +153,7 @@ func TestRun_NotificationsConfigured_EachTopicGetsStartAndEnd(t *testing.T) {
 				}
 			}
 		}
-		p.cut(false) // the second request's come over another connection
+		p.cut(false) // the second request's notifications come over another connection
 	}
 }
 
@@ -190,7 +189,7 @@ func TestRun_BrokerOfNotificationsIsAway_RequestsAreAnswered(t *testing.T) {
 	p.cut(true)
 	b := run(t, &gateway{answer: hosts("a")}, s.URL(), func(b *Bus) {
 		withNotifications(t, Notifications{TransportURL: p.url(), Topics: []string{"away"}})(b)
-		b.notifier.waiting = make(chan []byte, 1) // full with one of the two, at the latest with the second request's
+		b.notifier.waiting = make(chan []byte, 1) // one notification fills it, at the latest one of the second request
 	})
 	await(t, "the connection", signal(b.first))
 	c := newConductor(t, s)

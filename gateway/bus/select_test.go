@@ -40,7 +40,7 @@ func replyOf(t *testing.T, r *request, result any, failed *failure) map[string]a
 	return out
 }
 
-// ordered sorts the lists of changes, which are sets of Python's.
+// ordered sorts the lists nova_object.changes, which are sets in Python.
 func ordered(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -59,7 +59,7 @@ func ordered(v any) any {
 	return v
 }
 
-// For the hosts that nova-scheduler chose the reply is nova-scheduler's, field by field.
+// For the hosts that nova-scheduler chose, the reply equals nova-scheduler's, field by field.
 func TestSelectDestinations_RecordedRequest_RepliesAsNova(t *testing.T) {
 	all := recordings(t)
 	for _, name := range []string{"boot", "boot_host", "live_migrate", "rebuild"} {
@@ -184,7 +184,7 @@ func TestSelectDestinations_CellStaysAway_RaisesMessagingTimeout(t *testing.T) {
 	}
 }
 
-// A refusal that passes is not the conductor's affair.
+// The bus retries after a temporary refusal, so that the conductor does not see it.
 func TestSelectDestinations_CellComesBack_AnswersWithOneRequestID(t *testing.T) {
 	n := 0
 	g := &gateway{}
@@ -201,7 +201,8 @@ func TestSelectDestinations_CellComesBack_AnswersWithOneRequestID(t *testing.T) 
 	}
 }
 
-// An instance that has a claim of another API request is asked for as a move.
+// If an instance has a claim of another API request, the bus asks for a move. It releases a
+// pending claim of an earlier attempt.
 func TestSelectDestinations_InstanceHasClaim_AsksForMove(t *testing.T) {
 	all := recordings(t)
 	own := requestPrefix(all["live_migrate"].request(t).APIRequest)
@@ -236,7 +237,7 @@ func TestSelectDestinations_InstanceHasClaim_AsksForMove(t *testing.T) {
 	}
 }
 
-// The move that this very message made is found again, and not released.
+// If a message is delivered again, the claim of the move that it made is found, and not released.
 func TestSelectDestinations_MoveDeliveredAgain_KeepsItsClaim(t *testing.T) {
 	r := recordings(t)["live_migrate"].request(t)
 	g := &gateway{}
@@ -263,7 +264,8 @@ func TestSelectDestinations_MoveDeliveredAgain_KeepsItsClaim(t *testing.T) {
 	}
 }
 
-// Nova moves a server again before the claim of the move before is confirmed: Nova's rows are read.
+// Nova moves a server again before the claim of the earlier move is confirmed. The bus has
+// Nova's rows read, and asks again.
 func TestSelectDestinations_EarlierMoveIsNotConfirmedYet_Waits(t *testing.T) {
 	g, moves := &gateway{}, 0
 	g.answer = func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
@@ -304,7 +306,7 @@ func TestSelectDestinations_EarlierMoveWasReverted_ReleasesItsClaim(t *testing.T
 	}
 }
 
-// Python gives sets in another order in each process.
+// Python writes a set in a different order in each process, but the request id is the same.
 func TestRequestID_SetsInAnotherOrder_IsTheSame(t *testing.T) {
 	all := recordings(t)
 	b := newBus(t, &gateway{answer: hosts("a")}, nil)

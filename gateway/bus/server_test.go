@@ -218,7 +218,7 @@ func (p *proxy) join(in net.Conn) {
 	_, _ = io.Copy(in, out)
 }
 
-// cut ends the connections there are; for good: those to come too.
+// cut ends the present connections; with forGood it ends future ones, too.
 func (p *proxy) cut(forGood bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,7 +250,7 @@ func TestRun_RecordedMessages_AreAnsweredAndAcknowledged(t *testing.T) {
 	if r := c.reply(); r.ID != "m2" || r.Failure == nil || !strings.Contains(*r.Failure, "NoSuchMethod") {
 		t.Errorf("%+v", r)
 	}
-	// Directed at this gateway, as Nova's ping is.
+	// Nova's ping is directed at one server, here at this gateway.
 	c.publish("nova", b.names.own, all["boot"].with(t, map[string]any{
 		"method": "ping", "namespace": "baseapi", "version": "1.0", "args": map[string]any{"arg": 1}, "_msg_id": "m3", "_unique_id": "u3", "_reply_q": c.queue,
 	}).body(t))
@@ -269,7 +269,7 @@ func TestRun_RecordedMessages_AreAnsweredAndAcknowledged(t *testing.T) {
 	}
 }
 
-// signal makes a channel that await can wait for of one that is closed.
+// signal turns a channel that is closed into one that sends a value, for await.
 func signal(closed <-chan struct{}) <-chan bool {
 	out := make(chan bool, 1)
 	go func() {
@@ -279,7 +279,8 @@ func signal(closed <-chan struct{}) <-chan bool {
 	return out
 }
 
-// What nova-scheduler declares, by the recording of its connection, can be declared beside.
+// The bus declares queues and exchanges as nova-scheduler does, according to the recording of its connection,
+// so that both can use one broker.
 func TestDeclare_DefaultOptions_AreThoseOfNovaScheduler(t *testing.T) {
 	s := rabbittest.Start(t)
 	b := run(t, &gateway{answer: hosts("a")}, s.URL(), nil)
@@ -350,8 +351,8 @@ func TestRun_QuorumQueue_Answers(t *testing.T) {
 	}
 }
 
-// The broker has the reply and not the acknowledgement: the message is delivered again,
-// and known.
+// The broker has the reply but not the acknowledgement. It delivers the message again, and
+// the bus recognizes the message.
 func TestRun_ConnectionCutBetweenReplyAndAck_AnswersOnce(t *testing.T) {
 	s := rabbittest.Start(t)
 	p := newProxy(t, s.Addr(), nil)
@@ -456,7 +457,7 @@ func TestRun_ReplyQueueIsGone_MessageIsNotDeliveredForEver(t *testing.T) {
 	}
 }
 
-// When a gateway stops it takes nothing more, and answers what it has.
+// A gateway that stops takes no more messages, and answers those that it has.
 func TestRun_StoppedWithARequest_AnswersIt(t *testing.T) {
 	s := rabbittest.Start(t)
 	asked, alive := make(chan bool, 10), make(chan bool)
@@ -526,7 +527,7 @@ func TestRun_WrongPassword_SaysSoAndIsNotReady(t *testing.T) {
 	}
 }
 
-// It is the last one here: other tests of the package have no broker meanwhile.
+// This test is the last of the file, because other tests of the package have no broker meanwhile.
 func TestRun_BrokerRestarts_ConsumesAgain(t *testing.T) {
 	s := rabbittest.Start(t)
 	events := make(chan event, 100)
