@@ -11,8 +11,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// beating makes two nova-computes write heartbeats every 10 s until stops, from when the copy gets no new
-// ones. The zero time means for ever.
+// beating makes two nova-computes write heartbeats every 10 s. The copy gets none after stops, unless stops is zero.
 func (r *readerStub) beating(stops time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -168,7 +168,7 @@ func TestADeadServiceAmongOthersIsReportedDown(t *testing.T) {
 	})
 }
 
-// stopAt writes two services, the first with a last heartbeat 9 s before at, the second at at. No heartbeats follow.
+// stopAt makes the rows two services with their last heartbeats 9 s before the given time, and at that time.
 func (r *readerStub) stopAt(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

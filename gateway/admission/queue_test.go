@@ -13,7 +13,7 @@ import (
 	"cellgate/internal/fault"
 )
 
-// enter demands a place and gives how to leave it.
+// enter demands a place in the queue, and returns the function that leaves it.
 func enter(t *testing.T, l *Queue, c Caller) func() {
 	t.Helper()
 	leave, err := l.Enter(c, time.Time{})
@@ -52,8 +52,8 @@ func TestEnter_LaneIsFull_RefusesWithRetryAfter(t *testing.T) {
 	}
 }
 
-// A caller floods from many connections. Whoever else has few calls gets a place for
-// each: another caller, and another part of the same one.
+// One caller floods the queue. Every caller of few calls still gets a place for each: another caller, and
+// another part of the same caller.
 func TestEnter_OneCallerFloods_OthersOfFewCallsAreServed(t *testing.T) {
 	l := NewQueue("selections", 1024)
 	flood := Caller{Name: "flood", Part: "1"}
@@ -70,8 +70,8 @@ func TestEnter_OneCallerFloods_OthersOfFewCallsAreServed(t *testing.T) {
 	}
 }
 
-// Two callers flood, one of them with ten times the calls: each place that becomes
-// free goes to who has less, until both have the same.
+// Two callers flood, one of them with five times the calls. Each place that becomes free goes to the caller that has
+// fewer, until both have as many.
 func TestEnter_TwoCallersFlood_SharesBecomeEqual(t *testing.T) {
 	l := NewQueue("selections", 1024)
 	a, b := Caller{Name: "a"}, Caller{Name: "b"}
@@ -118,7 +118,7 @@ func TestEnter_EveryPlaceIsLeft_NothingIsKept(t *testing.T) {
 	}
 }
 
-// call is a whole call that takes a time.
+// call makes a whole call that takes a given time.
 func call(t *testing.T, l *Queue, took time.Duration) {
 	t.Helper()
 	defer enter(t, l, Caller{Name: "a"})()
@@ -159,7 +159,7 @@ func TestEnter_DeadlineBeforeTheFastestCall_IsRefused(t *testing.T) {
 		if _, err := l.Begin(ctx); fault.KindOf(err) != fault.Overloaded {
 			t.Errorf("the turn of a call without a chance: %v", err)
 		}
-		// What was learned is forgotten: nobody is refused for good.
+		// The shortest time of calls is forgotten after a while, so that no caller is refused for good.
 		time.Sleep(2 * fastestOver)
 		if err := soon(time.Millisecond); err != nil {
 			t.Errorf("refused for what was a second ago: %v", err)
@@ -178,7 +178,7 @@ func TestEnter_QueueLongerThanTheDeadline_IsRefused(t *testing.T) {
 		for range l.limiter.Limit() + l.limiter.Limit() {
 			enter(t, l, Caller{Name: "a"})
 		}
-		// As many wait as run: the wait is that of one call, before its own.
+		// As many calls wait as run, so a new call waits for the time of one call before its own begins.
 		if _, err := l.Enter(Caller{Name: "b"}, time.Now().Add(199*time.Millisecond)); fault.KindOf(err) != fault.Overloaded {
 			t.Errorf("a call without a chance: %v", err)
 		}
@@ -188,8 +188,7 @@ func TestEnter_QueueLongerThanTheDeadline_IsRefused(t *testing.T) {
 	})
 }
 
-// backend answers calls as cells do: as many at once as it can at the same pace, more
-// of them the slower.
+// backend answers calls as cells do: up to atOnce calls at the same pace, and more of them more slowly.
 type backend struct {
 	pace   time.Duration
 	atOnce int
@@ -238,8 +237,8 @@ func flood(t *testing.T, l *Queue, b *backend, rate int, d time.Duration) (serve
 	return served
 }
 
-// A flood of twenty times what the backend can do is served as fast as it can, and as
-// soon as the flood ends every call is.
+// In a flood of twenty times what the backend can do, it serves as many calls as it can. As soon as the
+// flood ends, every call is served.
 func TestLane_FloodOfTwentyTimes_GoodputHoldsAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, b := NewQueue("selections", 1024), &backend{pace: 40 * time.Millisecond, atOnce: 20}
@@ -275,7 +274,7 @@ func TestLane_SlowBackendBecomesFast_LimitRecovers(t *testing.T) {
 	})
 }
 
-// Who releases frees what others wait for: a deadline that is near refuses nothing.
+// A release frees what other calls wait for, so a near deadline does not get it refused.
 func TestEnter_FixedLaneDeadlineBeforeTheFastestCall_IsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewFixedQueue("releases", 1024)
@@ -300,7 +299,7 @@ func TestEnter_FixedLaneDeadlineBeforeTheFastestCall_IsServed(t *testing.T) {
 	})
 }
 
-// Refusing is what a queue does most of in a flood: it makes nothing.
+// In a flood the queue mostly refuses, so a refusal must not allocate memory.
 func TestEnter_LaneIsFull_RefusesWithoutAllocation(t *testing.T) {
 	l := NewQueue("selections", 4)
 	fill(t, l, Caller{Name: "a"})

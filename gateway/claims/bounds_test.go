@@ -8,7 +8,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// What waits is bounded.
+// The claims that wait for a lookup in a cell are bounded.
 func TestUnseenClaimsAreBounded(t *testing.T) {
 	var u unverifiedClaims
 	one, two := &cellclient.Cell{}, &cellclient.Cell{}

@@ -42,7 +42,7 @@ func TestPages_Root_BrowserGetsThePageOthersText(t *testing.T) {
 	}
 }
 
-// A gateway serves the whole console in little: this is what a browser loads.
+// The whole console stays small: these files are all that a browser loads.
 func TestPages_AllFiles_Below300kBCompressed(t *testing.T) {
 	sum := 0
 	for _, path := range Paths {

@@ -20,8 +20,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cloud is Keystone, Neutron and Placement of a network with the segments s1 and s2, of which s1 has the subnets u1 and
-// u2, and a network that is not routed. The aggregates of a segment are made of its name.
+// cloud is Keystone, Neutron and Placement. The network routed has the segments s1, with the subnet u2,
+// and s2. The network flat is not routed. Segment s1 has the aggregate a1, s2 has a2 and a3, s3 has
+// none, and s4 is not in Placement.
 func cloud(t *testing.T, down *atomic.Bool) *Segments {
 	t.Helper()
 	type all = map[string]any

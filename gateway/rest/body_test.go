@@ -10,8 +10,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// The same answer is the same bytes in every build: protojson alone varies its
-// blanks.
+// The same answer has the same bytes in every build, although protojson alone varies its blanks.
 func TestJSONForm_Marshal_IsCompact(t *testing.T) {
 	form := jsonForm{runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{UseProtoNames: true, Multiline: true}}}
 	got, err := form.Marshal(&cellgatev1.Cell{Cell: "a, b: c", Hosts: 3})

@@ -75,7 +75,7 @@ func TestFactorsThatCannotBeReadAreLeftOut(t *testing.T) {
 	}
 }
 
-// A number of best hosts beyond what cells take counts as the most, here and there.
+// A number of best hosts above the limit of cells counts as the limit, in the gateway and in cells.
 func TestSubsetSizeStaysWithinWhatCellsTake(t *testing.T) {
 	for given, want := range map[int]int{-5: 0, 0: 0, 1: 1, limits.Subset: limits.Subset, limits.Subset + 1: limits.Subset, 1 << 32: limits.Subset, 1<<32 + 3: limits.Subset} {
 		p := &cellv1.Placement{}

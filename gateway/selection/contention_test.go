@@ -38,9 +38,9 @@ func TestContentionFollowsRefusals(t *testing.T) {
 	}
 }
 
-// packing is a cell of hosts that take room instances each, and schedulers that all
-// want the first host that has room. In a step all look, and then claim one after the
-// other: who comes after the last room of a host is refused, and tries again.
+// packing simulates a cell of hosts with room for room instances each, and schedulers that all want the first host
+// with room. In a step all schedulers choose, and then claim one after the other. A scheduler whose host is full by
+// then is refused, and tries again.
 func packing(seed uint64, schedulers, hosts, room, instances int, avoid bool) (refused int, wide int) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	free := make([]int, hosts)
@@ -86,8 +86,8 @@ func packing(seed uint64, schedulers, hosts, room, instances int, avoid bool) (r
 	return refused, wide
 }
 
-// Eight schedulers that pack the same cell are refused less when they keep out of each
-// other's way from the start; one alone never leaves the order.
+// Eight schedulers that pack the same cell are refused at most three quarters as often if they avoid each other from
+// the start. A single scheduler never leaves the order.
 func TestEightSchedulersThatPack(t *testing.T) {
 	for _, room := range []int{1, 2, 4} {
 		for seed := range uint64(5) {

@@ -26,7 +26,7 @@ func TestRejectsText_ManyReasons_CountsAddUp(t *testing.T) {
 	}
 }
 
-// Who may know nothing of hosts learns no counts, names or what operators did.
+// A caller that may know nothing of hosts learns no counts, no names, and no actions of operators.
 func TestTenantMessage_OperatorsReasons_AreLeftOut(t *testing.T) {
 	d := &cellgatev1.NoValidHost{
 		Hosts: 3000, SmallestChange: "ask for at most 900 MEMORY_MB (asked 1024)", SmallestOperatorChange: "host host7 of cell2: enable it",
@@ -45,7 +45,7 @@ func TestTenantMessage_OperatorsReasons_AreLeftOut(t *testing.T) {
 	}
 }
 
-// Room can be freed for what the empty host takes, and no more.
+// Operators can free room only up to what the empty host has.
 func TestOperatorsFreeNoMoreThanAHostHas(t *testing.T) {
 	for _, tt := range []struct {
 		miss *cellgatev1.Miss

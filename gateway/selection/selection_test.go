@@ -22,7 +22,7 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// An alternate is nobody's pick, after scattering too.
+// No alternate is also a pick, even after scattering.
 func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
 	bad := 0
 	for seed := range uint64(200) {
@@ -168,7 +168,7 @@ func TestNewSelection_RoutedNetworks_NeutronIsAskedForEachRequestThatNamesOne(t 
 	}
 }
 
-// A request waits for the same one that runs, no longer than its deadline, and leaves nothing behind.
+// A request waits for an equal request that runs, but no longer than its deadline, and leaves nothing behind.
 func TestTakeTurn_DeadlinePasses_OutcomeUnknown(t *testing.T) {
 	svc, req := newService(t, rules.Config{}), request(1)
 	req.RequestId = "r1"
@@ -219,7 +219,7 @@ func TestHintsForgetTheShapeUnusedForLongest(t *testing.T) {
 	}
 }
 
-// What hosts say and that cannot be used is counted in the answer, by cell.
+// Values of hosts that cannot be used are counted in the answer, by cell.
 func TestWarningsAreInTheReport(t *testing.T) {
 	r := reportOf(&schedule.Proposal{Hosts: 3, Warnings: []schedule.Warning{{Key: "ram_weight_multiplier", Hosts: 2}}})
 	if w := r.GetWarnings(); len(w) != 1 || w[0].GetKey() != "ram_weight_multiplier" || w[0].GetHosts() != 2 {
@@ -227,7 +227,7 @@ func TestWarningsAreInTheReport(t *testing.T) {
 	}
 }
 
-// Of two pending claims of one request, that of the later attempt was answered last.
+// Of two pending claims of one request, the claim of the later attempt was answered last.
 func TestTheLaterAttemptStands(t *testing.T) {
 	at := time.Unix(1000, 0)
 	claim := func(id, attempt string, made int, state cellgatev1.ClaimState) existingClaim {
