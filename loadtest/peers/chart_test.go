@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// chart draws claims a second against hosts as SVG, one panel a number of callers, on logarithmic scales.
+// chart draws claims a second against hosts as SVG, on logarithmic scales, with one panel for each number of callers.
 // A line is a system in an order.
 func (r *report) chart() string {
 	const left, top, wide, high, panel, foot = 60, 50, 330, 240, 470, 60

@@ -15,7 +15,7 @@ type filterTime struct {
 	Milliseconds float64 `json:"milliseconds"`
 }
 
-// timeFilters runs Nova's default filters and weighers over so many hosts, once a number.
+// timeFilters runs Nova's default filters and weighers once for each number of hosts.
 func timeFilters(ctx context.Context, hosts []int) (all []filterTime, err error) {
 	args := []string{"-W", "ignore", "../../schedule/nova/testdata/nova_time.py"}
 	for _, n := range hosts {

@@ -27,7 +27,7 @@ var (
 
 // plan is what to measure.
 type plan struct {
-	// hosts ascend: the next fleet has the hosts of the one before.
+	// hosts ascend: each fleet contains the previous one.
 	hosts  []int
 	orders []order
 	each   time.Duration

@@ -21,7 +21,7 @@ const (
 	cellgateName  = "cellgate"
 )
 
-// report is a run: where it ran, what ran, and what it came to.
+// report is a run: where it ran, what ran, and the results.
 type report struct {
 	Date       string            `json:"date"`
 	Commit     string            `json:"commit"`
@@ -42,7 +42,7 @@ type report struct {
 // row is the same step of both systems.
 type row struct{ placement, cellgate step }
 
-// ratio is how many times as many claims a second cellgate makes; 0 when Placement made none.
+// ratio is cellgate's claims a second divided by Placement's; 0 if Placement made none.
 func (r row) ratio() float64 {
 	if r.placement.Rate == 0 {
 		return 0
@@ -82,7 +82,7 @@ func (r row) cells() []string {
 	return append(all, short(r.ratio()))
 }
 
-// short gives a number with three digits that count, at least those before the point.
+// short formats a number with three significant digits, or more if more are before the point.
 func short(x float64) string {
 	switch {
 	case x >= 100 || x == 0:
@@ -133,7 +133,7 @@ func (r *report) write(folder string) error {
 	return os.WriteFile(filepath.Join(folder, "peers.md"), []byte(r.markdown()), 0o644)
 }
 
-// newReport says where and when a run is.
+// newReport begins a report with the time and the place of the run.
 func newReport(p plan) (*report, error) {
 	r := &report{
 		Date: time.Now().UTC().Format(time.RFC3339), LoadBefore: loadAverage(), SecondsEach: p.each.Seconds(),

@@ -35,7 +35,7 @@ type claimer interface {
 	free(ctx context.Context, consumer string) error
 }
 
-// step is what a number of callers came to.
+// step is the result of a number of callers.
 type step struct {
 	System  string  `json:"system"`
 	Hosts   int     `json:"hosts"`
@@ -44,7 +44,7 @@ type step struct {
 	Claims  int     `json:"claims"`
 	Seconds float64 `json:"seconds"`
 	Rate    float64 `json:"claims_per_second"`
-	// Latency of the claims that were made, with what was tried again.
+	// Latency of the claims that were made, retries included.
 	Latency bench.Quantiles `json:"latency"`
 	Lost    int             `json:"races_lost"`
 	// Errors by text.
@@ -105,7 +105,7 @@ func claimWithin(ctx context.Context, c claimer, consumer string) (int, error) {
 	return c.claim(ctx, consumer)
 }
 
-// eachOf does something with each of all, so many at once, and gives the first error.
+// eachOf calls do with each of all, at most atOnce at a time, and returns the first error.
 func eachOf[T any](all iter.Seq[T], atOnce int, do func(T) error) error {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
