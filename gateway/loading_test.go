@@ -49,7 +49,7 @@ func TestACellThatLoadsIsAskedWithPatience(t *testing.T) {
 		if report, ok := w.g.Health().Ready(); !ok || strings.Contains(report.Checks[len(report.Checks)-1].Why, "without") {
 			t.Errorf("health: %+v", report)
 		}
-		// Once it has loaded, the gateway knows this within a probe, and gives it the usual budget.
+		// Within a probe the gateway knows that the replica has its table, and gives it the usual budget.
 		loading.load(false)
 		time.Sleep(w.g.cfg.Breaker.ProbeEvery + time.Millisecond)
 		loading.hook(hang("ProposeBatch"), nil)

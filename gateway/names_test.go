@@ -13,8 +13,8 @@ import (
 	"cellgate/schedule"
 )
 
-// startNamed is a world of two cells: host001 and host002 in the first, host003 and two hosts of the name "both" in the other;
-// host002 is in the aggregate "fast".
+// startNamed is a world of two cells. The first has host001 and host002, which is in the aggregate "fast". The other
+// has host003 and two hosts of the name "both".
 func startNamed(t *testing.T) *world {
 	t.Helper()
 	named := func(n int, name string) schedule.Host {

@@ -62,7 +62,7 @@ func (w *world) givenUp(req *cellgatev1.SelectDestinationsRequest) (late func())
 	if r := <-first; r.err == nil {
 		w.t.Fatal("the call that was given up was answered")
 	}
-	synctest.Wait() // the gateway has its answer
+	synctest.Wait() // the gateway knows that its caller gave up
 	close(answered)
 	synctest.Wait()
 	return func() { close(released); synctest.Wait() }

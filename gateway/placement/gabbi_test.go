@@ -35,8 +35,8 @@ func TestGabbi_PlacementsOwnSuite(t *testing.T) {
 	RunGabbi(t, func() Backend { return newMemory() })
 }
 
-// RunGabbi runs Placement's own suite against the API over a backend; fresh gives an empty one. make test-gabbi says how.
-// Tests of other backends use it, in package placement_test.
+// RunGabbi runs Placement's own suite against the API over a backend (see make test-gabbi); fresh gives an empty
+// backend. Tests of other backends use it, in package placement_test.
 func RunGabbi(t *testing.T, fresh func() Backend) {
 	t.Helper()
 	suite := os.Getenv("GABBITS")

@@ -30,7 +30,7 @@ func TestTheReleaseHasItsWeighers(t *testing.T) {
 	if err := Check(Config{Options: &Options{Release: "newton"}}, false); err == nil || !strings.Contains(err.Error(), `nova.nova_release: "newton" is no release of Nova`) {
 		t.Errorf("error %v", err)
 	}
-	// What is configured is what runs, whatever the release.
+	// Configured weighers run, whatever the release.
 	cfg := Config{Options: &Options{Release: "ocata"}, Weighers: []WeigherConfig{{version, 1}}}.WithDefaults()
 	if len(rulesFor(cfg, "").Weighers) != 1 {
 		t.Errorf("configured weighers are left out")

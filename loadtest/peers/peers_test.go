@@ -25,7 +25,7 @@ const (
 )
 
 // TestPeers_EveryStep_ClaimsAndGivesBack measures all steps. It fails when a system makes no claim in one of
-// them, or does not give back what it claimed; no time is asserted.
+// them, or does not release what it claimed; no time is asserted.
 func TestPeers_EveryStep_ClaimsAndGivesBack(t *testing.T) {
 	folder := os.Getenv(outputEnv)
 	if folder == "" {
@@ -57,7 +57,7 @@ func TestPeers_EveryStep_ClaimsAndGivesBack(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Placement, %d hosts, %s: %v", n, o, err)
 			}
-			// What was measured so far is kept, should a later step fail.
+			// Steps measured so far are kept, should a later step fail.
 			if err := r.write(folder); err != nil {
 				t.Fatal(err)
 			}

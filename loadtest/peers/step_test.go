@@ -25,7 +25,7 @@ const (
 // claimLimit bounds one claim: Placement takes many seconds for one at 10,000 hosts.
 const claimLimit = 2 * time.Minute
 
-// freeingCallers give back what a step claimed.
+// freeingCallers is how many callers release what a step claimed.
 const freeingCallers = 8
 
 // claimer claims room for a consumer, and gives it back. lost counts the hosts that another claim

@@ -177,7 +177,7 @@ func TestACopyThatIsBehindEndsNoClaim(t *testing.T) {
 					}
 				}
 
-				// It catches up, and the instances go.
+				// The copy catches up, and the instances go.
 				behind.Insert(t, "instances", row)
 				until("both are gone", late, func() bool {
 					for _, table := range []string{"UPDATE services SET last_seen_up = ", "UPDATE instances SET deleted = id, deleted_at = "} {

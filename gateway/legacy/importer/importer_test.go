@@ -368,8 +368,8 @@ func TestAMoveEndsOnOneHost(t *testing.T) {
 	}
 }
 
-// One host that cannot be sent does not keep the others out; it is named, and so are
-// instances.
+// A host that cannot be sent does not keep the other hosts out. The report names the host, and
+// instances that cannot be imported.
 func TestWhatCannotBeImportedIsNamed(t *testing.T) {
 	n, cell := newNova(5), newCell()
 	n.hosts[2].Facts = schedule.ParseFacts(schedule.FactTexts{CPUInfo: strings.Repeat("x", 70_000)})

@@ -30,7 +30,7 @@ func TestTrapsOfRefresh(t *testing.T) {
 		if next(); x.host("host4") != nil || len(x.Hosts) != 11 {
 			t.Error("a soft-deleted host is there")
 		}
-		// It may come back with its old times.
+		// The row may come back with its old times.
 		w.do("UPDATE compute_nodes SET deleted = 0, deleted_at = NULL WHERE id = 4")
 		if next(); x.host("host4") == nil {
 			t.Error("a host that is back is not there")

@@ -537,7 +537,7 @@ func TestRemote_WayBack_ContentsAreEqual(t *testing.T) {
 			r = mustPass(t, m, PassConfig{})
 		}
 		for _, l := range r.Lines {
-			// What was allocated before the capacity was lowered cannot be written.
+			// Allocations from before a capacity was lowered cannot be written.
 			if l.Error != "" && !strings.Contains(l.Error, "exceed the capacity") && !strings.Contains(l.Error, "violate inventory constraints") {
 				t.Errorf("%+v", l)
 			}

@@ -120,7 +120,8 @@ func TestTap_RealPlacement_CellsBecomeEqualAndBack(t *testing.T) {
 		await(t, "all is copied", func() bool { return tap.Status().Pending == 0 || tap.Status().CopyFailed > 0 })
 		r := mustPass(t, m, PassConfig{Dry: true})
 		for _, l := range r.Lines {
-			// What the cells hold above a capacity cannot be written to Placement, and stays as it was there.
+			// Consumers that hold more in the cells than a capacity cannot be written to
+			// Placement, and stay as they were there.
 			if l.What != ConsumerExtra && l.What != ConsumerDiffers {
 				t.Errorf("after the way back: %+v", l)
 			}
