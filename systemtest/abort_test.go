@@ -14,14 +14,14 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// from has a connection break from now on.
+// from makes a connection break at the given point from now on.
 func (b *breaking) from(at lostAt) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.at = at
 }
 
-// fails has an operation on the host take up a claim, and give up.
+// fails makes an operation on the host take up a claim and then abort it.
 func (d *drifted) fails(s *cellgatev1.Selection) {
 	d.t.Helper()
 	_, err := d.host.Claims().InstanceClaim(&agentv1.InstanceClaimRequest{ClaimId: s.GetClaimId(), InstanceUuid: uuidOf(0x1, 1)})
@@ -42,8 +42,8 @@ func (d *drifted) fills(id string, consumer int) (*cellgatev1.Selection, error) 
 	return resp.GetDestinations()[0].GetSelected(), nil
 }
 
-// A build that fails on its host gives the room back at once, whatever is lost on the way:
-// the claim is not confirmed, and goes to an alternate.
+// A build that fails on its host gives the room back at once, whatever message is lost. The claim
+// is not confirmed, and an alternate is claimed instead.
 func TestAnAbortOnTheHostGivesTheRoomBack(t *testing.T) {
 	norace.Skip(t, norace.Runtime)
 	for _, at := range []lostAt{noLoss, lostVerdict, takenVerdict} {
@@ -62,7 +62,7 @@ func TestAnAbortOnTheHostGivesTheRoomBack(t *testing.T) {
 				if at == noLoss {
 					time.Sleep(time.Second)
 				} else {
-					time.Sleep(20 * time.Second) // the stream is there again
+					time.Sleep(20 * time.Second) // the stream is connected again
 				}
 				if b.broke() != (at != noLoss) {
 					t.Fatalf("a connection broke: %v", b.broke())
@@ -88,7 +88,7 @@ func TestAnAbortOnTheHostGivesTheRoomBack(t *testing.T) {
 	}
 }
 
-// A claim that its caller confirmed before the build failed ends, once the host says so.
+// A claim whose build fails after its caller confirmed it ends when the host reports the abort.
 func TestAnAbortOnTheHostEndsAConfirmedClaim(t *testing.T) {
 	norace.Skip(t, norace.Runtime)
 	for _, at := range []lostAt{noLoss, lostVerdict} {

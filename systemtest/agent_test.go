@@ -9,10 +9,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// An agent whose report's answer is lost sends the same state again on a new
-// stream. Each report of an instance's life is lost once: the one that it exists
-// (which confirms its claim), one of an instance that nobody claimed (which is
-// adopted), and the one that they are gone.
+// An agent that does not get the answer to a report sends the same state again on a new stream. The
+// answer to each report is lost once: the first state, an instance that confirms its claim, an
+// instance without a claim (which is adopted), and the end of that instance.
 func TestLostRepliesToAgents(t *testing.T) {
 	for lost := range 4 {
 		t.Run(fmt.Sprintf("report %d", lost+1), func(t *testing.T) {

@@ -25,10 +25,10 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-// BenchmarkSelections loads a gateway over ten cells of 1,000 hosts with the mix of
-// "cellgate bench": TCP, telemetry and shards on disk count, agents do not. What
-// does not depend much on what else the machine does is the CPU time of all parts
-// and the client, by selection. One op is one second of load (-benchtime 5x).
+// BenchmarkSelections loads a gateway over ten cells of 1,000 hosts with the mix of "cellgate
+// bench". TCP, telemetry and shards on disk are part of the measurement, agents are not. Read the
+// CPU time of all parts and the client per selection: other load on the machine changes it little.
+// One op is one second of load (-benchtime 5x).
 func BenchmarkSelections(b *testing.B) {
 	conns := benchSystem(b, benchSize("CELLGATE_BENCH_CELLS", 10), benchSize("CELLGATE_BENCH_HOSTS", 1000))
 	for _, callers := range []int{1, 64} {
@@ -59,7 +59,7 @@ func benchSize(env string, otherwise int) int {
 	return otherwise
 }
 
-// used is what the process has used since it began.
+// used is the resources that the process has used since it started.
 type used struct {
 	cpu            time.Duration
 	objects, bytes uint64
@@ -73,8 +73,8 @@ func usage(b *testing.B) used {
 	return used{cpu: time.Duration(u.Utime.Nano() + u.Stime.Nano()), objects: m.Mallocs, bytes: m.TotalAlloc}
 }
 
-// benchSystem runs cells with their hosts registered, and a gateway; it gives two
-// connections to that.
+// benchSystem runs cells with registered hosts, and a gateway. It returns two connections to the
+// gateway.
 func benchSystem(b *testing.B, cells, hosts int) []grpc.ClientConnInterface {
 	log := slog.New(slog.DiscardHandler)
 	process, err := telemetry.New(telemetry.Traces{}, telemetry.Build{}, log)
@@ -109,7 +109,7 @@ func benchSystem(b *testing.B, cells, hosts int) []grpc.ClientConnInterface {
 	return conns
 }
 
-// running runs a part until the benchmark ends, and waits until it is ready.
+// running runs a process until the benchmark ends. It returns when the process is ready.
 func running(b *testing.B, f func(context.Context) error, ready <-chan struct{}) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -20,13 +20,13 @@ const lease = time.Minute
 // conductor calls the gateway and reacts to failures as docs/reference/api.md says.
 type conductor struct {
 	*world
-	// answers are the last ones, by request_id.
+	// answers holds the last answer for each request_id.
 	answers map[string]*cellgatev1.SelectDestinationsResponse
 	asked   []*cellgatev1.SelectDestinationsRequest
 }
 
-// again does a call until it is answered with a yes or a no: what was not answered,
-// or could not be done, is done again with the same words.
+// again repeats an unchanged call until it succeeds or fails with an error that must not be
+// repeated.
 func again[T any](c *conductor, do func(context.Context) (T, error)) (T, error) {
 	c.t.Helper()
 	end := time.Now().Add(testwait.Limit)
@@ -44,7 +44,8 @@ func again[T any](c *conductor, do func(context.Context) (T, error)) (T, error) 
 	}
 }
 
-// repeats: docs/reference/api.md says to repeat it.
+// repeats reports whether docs/reference/api.md tells callers to repeat a call that failed with
+// err.
 func repeats(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.CellUnavailable, fault.OutcomeUnknown, fault.Contended, fault.Overloaded:

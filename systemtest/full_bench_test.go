@@ -21,9 +21,9 @@ import (
 	"cellgate/shard/sqlshard"
 )
 
-// BenchmarkFullCell asks a full cell of 100 hosts on PostgreSQL for one instance more:
-// NO_VALID_HOST, for which a cell of two replicas reads what the other one did, and one of
-// a single replica does not. What counts is the one against the other, in one run.
+// BenchmarkFullCell asks a full cell of 100 hosts on PostgreSQL for one more instance, which fails
+// with NO_VALID_HOST. Before it answers so, a cell of two replicas reads the other replica's
+// writes; a single replica does not. Compare the two within one run.
 func BenchmarkFullCell(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {
 		for _, replicas := range []int{1, 2} {

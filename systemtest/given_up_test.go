@@ -15,23 +15,23 @@ import (
 	"cellgate/shard"
 )
 
-// weather slows every call between the parts down by a random time, releases most,
-// and loses some replies. A caller whose time is short gives up at any point of it.
+// weather delays every call between the parts by a random time, releases most, and loses some
+// replies. A caller with a short deadline can give up at any point of its call.
 type weather struct {
 	mu   sync.Mutex
 	rng  *rand.Rand
 	fair bool
-	// lossless: late, but nothing is lost.
+	// lossless: replies are late, but none is lost.
 	lossless bool
 	lost     int
 }
 
 const (
-	// slowest is how long a call, its reply, or a transaction takes at most;
-	// slowestRelease is a release's.
+	// slowest is the longest delay of a call, its reply, or a transaction. slowestRelease is that
+	// of a release.
 	slowest        = 10 * time.Millisecond
 	slowestRelease = 300 * time.Millisecond
-	// oneIn is how many replies are lost.
+	// One in oneIn replies is lost.
 	oneIn = 40
 )
 
@@ -59,10 +59,9 @@ func (w *weather) clear() {
 	w.fair = true
 }
 
-// TestI3_CallersThatGiveUpAndRepeatAtOnce: a caller's deadline ends at any point of
-// its request; it sends the same again at once, until it is answered. What it is
-// answered with stays, confirmed or not: nothing that the calls before it give back
-// late ends it. Nothing else stays beyond its lease.
+// A caller's deadline ends at any point of its request, and the caller repeats the request at once
+// until it is answered. The claims of that answer stay, confirmed or not: late releases of earlier
+// calls do not end them. No other claim stays longer than its lease.
 func TestI3_CallersThatGiveUpAndRepeatAtOnce(t *testing.T) {
 	norace.Skip(t, norace.Runtime)
 	gaveUp, lost := 0, 0
@@ -95,7 +94,8 @@ func TestI3_CallersThatGiveUpAndRepeatAtOnce(t *testing.T) {
 				}
 				sky.clear()
 				lost += sky.lost
-				// All that was on its way has come, and cells that were cut off are asked again.
+				// All messages in flight have arrived, and cells whose breaker opened are asked
+				// again.
 				time.Sleep(10 * time.Second)
 				w.stand(acknowledged, confirm)
 				for i, s := range c.selects(r) {
@@ -119,7 +119,7 @@ func TestI3_CallersThatGiveUpAndRepeatAtOnce(t *testing.T) {
 	}
 }
 
-// stand checks that claims are live where they were answered to be.
+// stand checks that each selection's claim is live on the host that was answered.
 func (w *world) stand(selected []*cellgatev1.Selection, confirmed bool) {
 	w.t.Helper()
 	for i, s := range selected {
@@ -145,8 +145,8 @@ func (w *world) stand(selected []*cellgatev1.Selection, confirmed bool) {
 	}
 }
 
-// TestI4_WhatACallGivenUpClaimedIsGoneSoon: nothing is lost, and nobody repeats the
-// call. What it claimed is given back long before its lease ends.
+// No reply is lost, and nobody repeats the call. The claims of the call that was given up are
+// released long before their leases end.
 func TestI4_WhatACallGivenUpClaimedIsGoneSoon(t *testing.T) {
 	norace.Skip(t, norace.Runtime)
 	gaveUp := 0
@@ -158,7 +158,7 @@ func TestI4_WhatACallGivenUpClaimedIsGoneSoon(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(2+2*seed)*time.Millisecond)
 			defer cancel()
 			resp, err := w.scheduler.SelectDestinations(ctx, request("build", 1, 2))
-			// Releases take 2 s at most, and the last one its way.
+			// Releases take at most 2 s, and the last one needs time to arrive.
 			time.Sleep(3 * time.Second)
 			live := 0
 			for _, store := range w.stores {
@@ -179,8 +179,8 @@ func TestI4_WhatACallGivenUpClaimedIsGoneSoon(t *testing.T) {
 	}
 }
 
-// TestI4_LostReplyOfAnExpiry: a lease's end is done, but the cell hears a failure. The
-// claim gives its resources back once.
+// A lease's end is committed, but the cell gets an error. The claim gives its resources back
+// exactly once.
 func TestI4_LostReplyOfAnExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
@@ -195,7 +195,7 @@ func TestI4_LostReplyOfAnExpiry(t *testing.T) {
 		if !n.lost {
 			t.Errorf("no expiry was lost: calls are %v", n.calls())
 		}
-		// The room is there again.
+		// The resources are free again.
 		c.selects(within(request("again", 10, 8), "cell1"))
 	})
 }

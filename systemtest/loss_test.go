@@ -20,9 +20,9 @@ import (
 
 // call is one call between two parts: the n-th (from 1) of its kind.
 type call struct {
-	// pair is who called whom: "conductor-gateway", "gateway-cell", "cell-store".
+	// pair is the caller and the callee: "conductor-gateway", "gateway-cell", "cell-store".
 	pair string
-	// method is the call; with operations, which.
+	// method is the RPC or store call. For a batch, the kinds of its operations follow.
 	method string
 	n      int
 }
@@ -33,19 +33,19 @@ func (c call) String() string { return fmt.Sprintf("%s %s #%d", c.pair, c.method
 type way string
 
 const (
-	// cut: the connection breaks; the caller hears UNAVAILABLE at once.
+	// cut breaks the connection: the caller gets UNAVAILABLE at once.
 	cut way = "cut"
-	// silence: nothing comes; the caller waits as long as it does.
+	// silence sends no reply: the caller waits until its deadline.
 	silence way = "silence"
 )
 
-// network counts the calls between the parts and loses the reply of one of them:
-// it worked, but the caller hears a failure.
+// network counts the calls between the parts and loses the reply of one of them: the call takes
+// effect, but the caller gets an error.
 type network struct {
 	lose *call
 	way  way
-	// loseFirst, unless empty, loses the first call whose method has it: operations of a
-	// transaction go together as they come.
+	// loseFirst, unless empty, loses the reply of the first call whose method contains it. Which
+	// operations share a transaction depends on timing, so a call number does not identify one.
 	loseFirst string
 	// weather, unless nil, slows calls down and loses more replies.
 	weather *weather
@@ -97,8 +97,8 @@ func (n *network) loses(pair, method string) bool {
 	return true
 }
 
-// between stands in a client's connection. It is nearest to the wire, so that what
-// it answers is read as a status of the network's own.
+// between intercepts the calls of a client. It is the interceptor nearest to the wire, so that
+// callers take its error for a status of the network.
 func (n *network) between(pair string) grpc.DialOption {
 	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, full string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if n.weather != nil {
@@ -116,8 +116,8 @@ func (n *network) between(pair string) grpc.DialOption {
 	})
 }
 
-// weathered does a call in the weather. A caller that gives up on the way there
-// has done nothing; later, it is done all the same.
+// weathered delays a call and may lose its reply. If the caller gives up before the call is sent,
+// nothing is done. If it gives up later, the call has its effect all the same.
 func (n *network) weathered(ctx context.Context, kind string, do func() error) error {
 	call, reply, lost := n.weather.faultsFor(kind)
 	if err := wait(ctx, call); err != nil {

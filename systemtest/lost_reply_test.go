@@ -10,19 +10,19 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// play plays a scenario in a world of its own, with one reply lost or none, and
-// checks what must hold after it, whatever was lost.
+// play runs a scenario in a new world, with at most one reply lost. It then checks what must hold
+// in either case.
 func play(t *testing.T, s scenario, n *network) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, n)
 		c := &conductor{world: w, answers: map[string]*cellgatev1.SelectDestinationsResponse{}}
 		n.watch(true)
 		want := s.run(c)
-		// What goes on behind the answers is part of it: an unpin, a decision.
+		// Work after the answer is part of the scenario: an unpin, a decision.
 		time.Sleep(time.Second)
 		n.watch(false)
-		// A cell whose connection broke is left out until a probe is answered; the
-		// same answer is promised over the cells that answer.
+		// The gateway leaves out a cell whose connection broke until a probe succeeds. A repeated
+		// request has the same answer only if the same cells answer.
 		time.Sleep(5 * time.Second)
 		for _, r := range c.asked {
 			first := c.answers[r.GetRequestId()]
@@ -49,10 +49,10 @@ func play(t *testing.T, s scenario, n *network) {
 	})
 }
 
-// For each call that a scenario makes between two parts, its reply is lost once in
-// each way (in make test in one of the two, by turns): it worked, but the caller heard a failure. A conductor that reacts as
-// documented ends where it would have; nothing is held twice, nothing is left over,
-// nothing is over capacity, and the same request has the same answer.
+// The reply of each call between two parts is lost once in each way: the call takes effect, but the
+// caller gets an error. make test runs only one of the two ways per call, alternating. A conductor
+// that reacts as documented ends in the same state. Nothing is claimed twice, left over, or over
+// capacity, and the same request has the same answer.
 func TestLostReplies(t *testing.T) {
 	norace.Skip(t, norace.Runtime)
 	total := map[string]int{}
@@ -68,7 +68,7 @@ func TestLostReplies(t *testing.T) {
 				switch {
 				case lose.pair == "cell-store":
 					ways = ways[:1]
-				case !testlong.On(): // by turns
+				case !testlong.On(): // alternating
 					ways = ways[i%2 : i%2+1]
 				}
 				for _, how := range ways {

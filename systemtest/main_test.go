@@ -18,10 +18,10 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-// TestMain has the store make what it keeps for the whole process before the first
-// bubble: what is made in one bubble cannot be used in the next.
+// TestMain makes the store create its process-wide state before the first bubble, because objects
+// made in one bubble cannot be used in another.
 //
-// In a process that is to be a replica it is that.
+// In a process started with replicaEnv it serves a replica instead.
 func TestMain(m *testing.M) {
 	if f := strings.Fields(os.Getenv(replicaEnv)); len(f) == 4 {
 		if err := serveReplica(f[0], f[1], f[2] == "true", f[3]); err != nil {

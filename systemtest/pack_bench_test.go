@@ -22,10 +22,10 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-// BenchmarkPackFirst fills a cell of 800 hosts to nine tenths through eight gateways
-// that all pack (the host with the least free memory first), eight callers each: by
-// the order always, and by contention. One op is one instance of b.N; what counts is
-// how many claims are refused for one that is made, which the machine's load changes
+// BenchmarkPackFirst fills a cell of 800 hosts to nine tenths through one gateway, then through
+// eight, with 64 callers in all. All gateways pack: the host with the least free memory is first.
+// order=kept always claims the first candidate; order=spread picks among the best while claims
+// conflict. One op is one instance. Compare refusals/claim, which the machine's load changes
 // little.
 func BenchmarkPackFirst(b *testing.B) {
 	for _, keep := range []bool{true, false} {

@@ -13,16 +13,16 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Every host's newer state is refused, as by cells with a new rule, and one of them has by it
-// less than its cell knows: long after their service_down_time instances are placed, and not
-// where the refused state has no room.
+// Cells refuse a newer state of every host, as after an upgrade that adds a rule. On one host the
+// refused state has less room than its cell knows. Long after service_down_time instances are still
+// placed, but not on that host.
 func TestHostsWhoseStatesAreRefusedTakeInstances(t *testing.T) {
 	norace.Skip(t, norace.Runtime)
 	synctest.Test(t, func(t *testing.T) {
 		w := startWith(t, newNetwork(), verifying{mode: agents.VerifySync})
 		c := &conductor{world: w, answers: map[string]*cellgatev1.SelectDestinationsResponse{}}
 		build := request("r1", 1, 1)
-		build.DryRun = true // the same order of equal hosts
+		build.DryRun = true // so that equal hosts have the same order in both calls
 		first := c.selects(build)[0].GetServiceHost()
 		build.DryRun = false
 		for n, h := range w.hosts {

@@ -21,14 +21,14 @@ import (
 	"cellgate/shard/sqlshard"
 )
 
-// replicaEnv has, in a process that is to be a replica, its name, the address that it
-// listens at, whether it holds its load up, and the URL of its database.
+// replicaEnv holds, in a replica's process, four fields: its name, its listen address, whether its
+// load waits for input, and the URL of its database.
 const replicaEnv = "CELLGATE_SYSTEMTEST_REPLICA"
 
 // downAfter is how long a host of these replicas may be silent.
 const downAfter = 8 * time.Second
 
-// heldUp is a shard that is loaded once something is read from standard input.
+// heldUp is a store whose Load waits until something is read from standard input.
 type heldUp struct {
 	*sqlshard.Store
 	goes chan struct{}
@@ -43,8 +43,8 @@ func (s heldUp) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	return s.Store.Load(ctx, visit)
 }
 
-// serveReplica is a replica of cell1 until its standard input ends. It prints its
-// address when it is ready, or, with a load that is held up, when it listens.
+// serveReplica runs a replica of cell1 until its standard input ends. It prints its address when it
+// is ready or, if held, as soon as it listens.
 func serveReplica(name, addr string, held bool, url string) (err error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -77,7 +77,7 @@ func serveReplica(name, addr string, held bool, url string) (err error) {
 	go func() {
 		if _, err := os.Stdin.Read(make([]byte, 1)); err == nil {
 			close(goes)
-			_, _ = io.Copy(io.Discard, os.Stdin) // its end is what counts
+			_, _ = io.Copy(io.Discard, os.Stdin) // blocks until the input ends
 		}
 		stop()
 	}()
@@ -110,8 +110,8 @@ func startReplica(t *testing.T, name, url string) *replicaProcess {
 	return startReplicaAt(t, name, url, "127.0.0.1:0", false)
 }
 
-// startReplicaAt starts one at an address; a load that is held up goes on when
-// something is written to in.
+// startReplicaAt starts a replica at an address. If held, its load waits until something is written
+// to in.
 func startReplicaAt(t *testing.T, name, url, at string, held bool) *replicaProcess {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

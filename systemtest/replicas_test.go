@@ -83,7 +83,7 @@ func startOneCell(t *testing.T, replicas, hosts int, budget time.Duration) *oneC
 	return w
 }
 
-// place asks for one instance of some VCPU and gives the claim and how long it took.
+// place asks for one instance of so many VCPUs. It returns the claim and how long the call took.
 func (w *oneCell) place(vcpus int32) (claim string, took time.Duration, err error) {
 	n := int(w.next.Add(1))
 	ctx, cancel := context.WithTimeout(context.Background(), testwait.Limit)
@@ -103,8 +103,8 @@ func (w *oneCell) place(vcpus int32) (claim string, took time.Duration, err erro
 	return resp.GetDestinations()[0].GetSelected().GetClaimId(), time.Since(began), nil
 }
 
-// check reads the database: every claim that was answered is there, at most so many
-// others of requests are, and no host has more in use than it has.
+// check reads the database. Every answered claim is live there, at most others further claims
+// belong to requests, and no host is over capacity.
 func (w *oneCell) check(answered map[string]bool, others int) {
 	w.t.Helper()
 	s, err := sqlshard.Open(context.Background(), sqlshard.Options{Cell: "cell1", CellUUID: uuidOf(0xc, 1), URL: w.url, Log: slog.New(slog.DiscardHandler)})
@@ -117,7 +117,7 @@ func (w *oneCell) check(answered map[string]bool, others int) {
 			hosts[c.Host.UUID] = c.Host
 		case c.Usage != nil:
 			usages[c.Usage.HostUUID] = c.Usage
-		case c.Claim != nil && c.Claim.State.Live() && c.Claim.RequestID != "": // the others are of instances that hosts have
+		case c.Claim != nil && c.Claim.State.Live() && c.Claim.RequestID != "": // a claim without a request was adopted
 			if answered[c.Claim.ClaimID] {
 				live++
 			} else if others--; others < 0 {
@@ -141,7 +141,7 @@ func (w *oneCell) check(answered map[string]bool, others int) {
 	}
 }
 
-// pace is how often a caller asks at most.
+// pace is the least time between two requests of a caller.
 func pace() time.Duration {
 	if os.Getenv("CELLGATE_LONG") != "" {
 		return 20 * time.Millisecond
@@ -149,7 +149,7 @@ func pace() time.Duration {
 	return 50 * time.Millisecond
 }
 
-// load has callers place instances, each one a pace at most, until stop is closed.
+// load makes callers place instances, each at most one per pace, until stop is closed.
 func (w *oneCell) load(callers int, stop <-chan struct{}) (answered map[string]bool, longest time.Duration, failed []error) {
 	answered = map[string]bool{}
 	var mu sync.Mutex
@@ -180,13 +180,13 @@ func (w *oneCell) load(callers int, stop <-chan struct{}) (answered map[string]b
 	return answered, longest, failed
 }
 
-// A replica that is frozen longer than its hosts may be silent, and one that is killed,
-// cost callers time and no answer; the frozen one does no harm when it wakes. Callers are so
-// many that several wait for a replica when its breaker opens.
+// One replica is frozen for longer than its hosts may be silent, another is killed. Both cost
+// callers time, but no call fails, and the frozen one does no harm when it resumes. There are
+// enough callers that several wait for a replica when its breaker opens.
 func TestReplicasFrozenAndKilled(t *testing.T) {
 	testlong.Only(t, "TestReplicasFillTheirCell, and the tests of replicas of gateway")
 	const freeze = time.Minute                   // longer than downAfter
-	w := startOneCell(t, 3, 200, 20*time.Second) // half of it is what a frozen replica costs
+	w := startOneCell(t, 3, 200, 20*time.Second) // a frozen replica costs half of the budget
 	stop := make(chan struct{})
 	type result struct {
 		answered map[string]bool
@@ -203,7 +203,7 @@ func TestReplicasFrozenAndKilled(t *testing.T) {
 	w.replicas[0].signal(t, syscall.SIGSTOP)
 	wait(freeze)
 	w.replicas[0].signal(t, syscall.SIGCONT)
-	// Woken, it answers with what there is now, or not at all.
+	// After it resumes, the replica answers from current data, or not at all.
 	w.asksReplica(w.replicas[0].addr)
 	wait(2 * time.Second)
 	w.replicas[1].signal(t, syscall.SIGKILL)
@@ -220,8 +220,8 @@ func TestReplicasFrozenAndKilled(t *testing.T) {
 	w.check(r.answered, 0)
 }
 
-// The only replica of a cell is started again under load. It answers while it loads its
-// table, from what the database finds; callers do not notice the end of the load.
+// The only replica of a cell is restarted under load. While it loads its table, it answers from the
+// database. Callers do not notice when the load ends.
 func TestTheOnlyReplicaAnswersWhileItLoads(t *testing.T) {
 	testlong.Only(t, "TestI6_AColdReplicaAnswersAsAWarmOne of cell")
 	w := startOneCell(t, 1, 100, time.Minute)
@@ -279,7 +279,7 @@ func TestTheOnlyReplicaAnswersWhileItLoads(t *testing.T) {
 	w.check(answered, len(failed))
 }
 
-// asksReplica asks a replica itself for one VCPU: hosts have plenty.
+// asksReplica asks a replica directly for one VCPU, which hosts have plenty of.
 func (w *oneCell) asksReplica(addr string) {
 	w.t.Helper()
 	conn, err := rpc.Dial(addr)
@@ -301,8 +301,8 @@ func (w *oneCell) asksReplica(addr string) {
 	}
 }
 
-// Requests for more than there is, through a gateway over three replicas: what fits is
-// given, exactly, and nobody is told anything but that it is full.
+// Callers ask for more than the cell has, through a gateway over three replicas. Exactly the
+// instances that fit are placed, and every other call fails because the cell is full.
 func TestReplicasFillTheirCell(t *testing.T) {
 	w := startOneCell(t, 3, 4, time.Minute)
 	var mu sync.Mutex

@@ -14,7 +14,7 @@ func init() { scenarios = append(scenarios, moves...) }
 var moves = []scenario{
 	{"move over cells", func(c *conductor) map[string]string {
 		c.built("build", 1, "cell1")
-		// As Nova's conductor has it: the destination's cell is the instance's own.
+		// As Nova's conductor does: the requested destination's cell is the instance's own.
 		r := request("move", 1, 1)
 		r.Operation = cellgatev1.Operation_MOVE
 		r.GetRequestSpec().RequestedDestination = &cellgatev1.Destination{Cell: "cell1", AllowCrossCellMove: true}
@@ -82,7 +82,7 @@ var moves = []scenario{
 			c.t.Errorf("the claim is now %v", claim)
 		}
 		c.confirms(uuidOf(0x1, 1), s)
-		// What the same request is answered from here on.
+		// From here on, the same request is answered with the alternate.
 		s.ComputeNodeUuid, s.ServiceHost = claim.GetHostUuid(), claim.GetServiceHost()
 		return holders(1, s)
 	}},
@@ -104,7 +104,7 @@ func (c *conductor) takesAlternate(consumer string, s *cellgatev1.Selection, hos
 	}).GetClaim()
 }
 
-// built is an instance that runs: its claim is confirmed.
+// built returns the selection of a running instance, whose claim is confirmed.
 func (c *conductor) built(id string, n int, cell string) *cellgatev1.Selection {
 	c.t.Helper()
 	s := c.selects(within(request(id, n, 1), cell))[0]

@@ -4,9 +4,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// scenario is what a conductor does. run gives the consumers that hold a confirmed
-// claim at the end, one each, with the service host it is on; nothing else is to be
-// held then.
+// scenario is what a conductor does. run returns the service host of every consumer that holds a
+// confirmed claim at the end. Each has exactly one, and no other claim is live then.
 type scenario struct {
 	name string
 	run  func(c *conductor) map[string]string
@@ -33,7 +32,7 @@ var scenarios = []scenario{
 		for i, s := range got {
 			c.releases(uuidOf(0x1, 1+i), s)
 		}
-		// What was given up is no answer any more.
+		// Released selections are not repeated by the same request.
 		c.asked = nil
 		return nil
 	}},

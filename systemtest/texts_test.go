@@ -19,7 +19,7 @@ import (
 	"cellgate/samples"
 )
 
-// texts calls put for every text of an object with a function that replaces it.
+// texts calls put for every string in a value, with a function that replaces that string.
 func texts(v *structpb.Value, path string, put func(path string, set func(string))) {
 	switch k := v.GetKind().(type) {
 	case *structpb.Value_StringValue:
@@ -41,9 +41,8 @@ func countTexts(form *structpb.Struct) int {
 	return n
 }
 
-// Whatever text of Nova's object is long, or has a NUL, the answer is a placement, or
-// a refusal that names a field of the caller's: no cell is called unavailable, and
-// nothing is a defect of ours.
+// Any string of Nova's object may be long or contain a NUL. The answer is then a placement,
+// NO_VALID_HOST, or an error that names a field: never an unavailable cell or an internal error.
 func TestNoTextOfACallerIsTakenForASickCell(t *testing.T) {
 	norace.Skip(t, norace.Runtime)
 	all, err := samples.All()

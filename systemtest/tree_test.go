@@ -11,9 +11,9 @@ import (
 	"cellgate/shard"
 )
 
-// Two GPUs are child providers of one host of four. Instances that ask for one in a
-// group of its own are claimed of the host and of a GPU, in one transaction; the
-// third has none until one of them is given up. The shard's books agree.
+// Two GPUs are child providers of one of four hosts. Instances whose request group asks for a GPU
+// claim the host and a GPU in one transaction. The third finds no GPU until one is released. The
+// shard's usages agree with the claims.
 func TestChildProvidersAreClaimedAndGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, newNetwork())

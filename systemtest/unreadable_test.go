@@ -18,8 +18,8 @@ import (
 	"cellgate/schedule"
 )
 
-// Hosts that a filter or a weigher cannot read are named with Nova's exception, by a
-// gateway over real cells: in the answer, in the decision that is kept, and in the log.
+// A gateway over real cells names the hosts that a filter or weigher cannot read, with Nova's
+// exception: in the answer, in the stored decision, and in the log.
 func TestUnreadableHostsAreNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logged
@@ -60,7 +60,7 @@ func TestUnreadableHostsAreNamed(t *testing.T) {
 		}
 		kept := func(id string) []*cellgatev1.CellReport {
 			t.Helper()
-			time.Sleep(time.Minute) // decisions are written together, a moment later
+			time.Sleep(time.Minute) // decisions are stored in batches, after the answer
 			synctest.Wait()
 			d, err := w.scheduler.GetDecision(t.Context(), &cellgatev1.GetDecisionRequest{DecisionId: id})
 			must(t, err)
@@ -95,7 +95,7 @@ func TestUnreadableHostsAreNamed(t *testing.T) {
 	})
 }
 
-// logged is a log that parts write at once.
+// logged collects a log that several goroutines write.
 type logged struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -19,23 +19,24 @@ import (
 type lostAt string
 
 const (
-	// noLoss: nowhere.
+	// noLoss: the connection does not break.
 	noLoss lostAt = "nothing"
-	// lostOffer: the agent does not hear the claim; lostVerdict: the cell does not hear
-	// the verdict; takenVerdict: it has heard it.
+	// lostOffer: the agent does not get the claim. lostVerdict: the cell does not get the verdict.
+	// takenVerdict: the cell has got the verdict.
 	lostOffer    lostAt = "offer"
 	lostVerdict  lostAt = "verdict before it is taken"
 	takenVerdict lostAt = "verdict after it is taken"
 )
 
-// breaking breaks one stream, at the first message of its kind.
+// breaking breaks one stream once, at the first message of the kind that at names.
 type breaking struct {
 	at   lostAt
 	mu   sync.Mutex
 	lost bool
 }
 
-// option is before those of rpc.Dial, which receive what is not decoded yet.
+// option must precede the interceptors of rpc.Dial, which receive messages that are not decoded
+// yet.
 func (b *breaking) option() grpc.DialOption {
 	return grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		s, err := open(ctx, desc, cc, method, opts...)
@@ -46,7 +47,7 @@ func (b *breaking) option() grpc.DialOption {
 	})
 }
 
-// breaks reports whether a connection breaks at a message, which it does once.
+// breaks reports whether the connection breaks at this message. It returns true at most once.
 func (b *breaking) breaks(at lostAt) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,15 +90,15 @@ func (s breakingStream) SendMsg(m any) error {
 	}
 	err := s.ClientStream.SendMsg(m)
 	if err == nil && s.b.breaks(takenVerdict) {
-		time.Sleep(time.Millisecond) // of the bubble: the cell has done all it does
+		time.Sleep(time.Millisecond) // on the bubble's clock: the cell finishes its work
 		return errBroke
 	}
 	return err
 }
 
-// What is lost between cell and agent is offered again on the next stream: a claim that
-// its host cannot hold is not confirmed, one that it holds is, and no claim is left over,
-// in the shard or in the host's book.
+// An offer or a verdict that is lost is repeated on the next stream. A claim that its host cannot
+// hold is not confirmed; one that fits is. No claim is left over in the shard or in the host's
+// ledger.
 func TestLostOffersAndVerdicts(t *testing.T) {
 	norace.Skip(t, norace.Runtime)
 	for _, mode := range []agents.VerifyMode{agents.VerifyAsync, agents.VerifySync} {
@@ -118,12 +119,12 @@ func loseOne(t *testing.T, mode agents.VerifyMode, at lostAt, full bool) {
 		d.giveBack()
 	}
 	got := d.selects(d.build)[0]
-	time.Sleep(30 * time.Second) // the stream is there again
+	time.Sleep(30 * time.Second) // the stream is connected again
 	if b.broke() != (at != noLoss) {
 		t.Fatalf("a connection broke: %v", b.broke())
 	}
-	// In sync mode a verdict that the cell heard has moved the request on; one that was
-	// lost may have come in time on the next stream.
+	// In sync mode, a verdict that reached the cell makes the request choose another host. A lost
+	// verdict may still come in time on the next stream.
 	passed := got.GetServiceHost() != d.state.GetServiceHost()
 	may := full && mode == agents.VerifySync
 	must := may && (at == noLoss || at == takenVerdict)

@@ -26,8 +26,8 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-// pair is a cell of two replicas over one shard, in a bubble, and a host whose agent has
-// a stream to both.
+// pair is a cell of two replicas over one shard, in a bubble, and a host whose agent has a stream
+// to each.
 type pair struct {
 	t        *testing.T
 	replicas []cellv1.CellSchedulerClient
@@ -76,7 +76,7 @@ func startPair(t *testing.T, mode agents.VerifyMode) *pair {
 	f, err := agent.NewFleet(agent.FleetConfig{Cell: "cell1", Replicas: names}, agent.FleetDeps{Source: hostList{p.host}, Dial: dial, Log: log})
 	must(t, err)
 	run(f.Run, f.Ready())
-	// Both streams are there, and each replica has read something of the other.
+	// Both streams are connected, and each replica has read entries of the other.
 	time.Sleep(time.Second)
 	for n := range p.replicas {
 		for _, op := range []*cellv1.ClaimOp{claimAll(1000 + n), releaseOf(1000 + n)} {
@@ -116,8 +116,8 @@ func releaseOf(n int) *cellv1.ClaimOp {
 	return &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: refOf(n)}}
 }
 
-// The claims of two replicas follow each other on a host that has room for one. Whatever
-// replica claims, and whatever replica ends what was there before: the host takes all.
+// Claims fill the host's only room one after the other. The host accepts every claim, whichever
+// replica made it and whichever replica released the claim before it.
 func TestAHostRejectsNoClaimOfWhatAnotherReplicaGaveBack(t *testing.T) {
 	for _, mode := range []agents.VerifyMode{agents.VerifyAsync, agents.VerifySync} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestAHostRejectsNoClaimOfWhatAnotherReplicaGaveBack(t *testing.T) {
 	}
 }
 
-// What a host has not got is rejected by a cell of two replicas too, in time.
+// With two replicas too, a host rejects a claim that it has no room for, within MaxVerifyWait.
 func TestAHostRejectsWhatItHasNotWithTwoReplicas(t *testing.T) {
 	for _, mode := range []agents.VerifyMode{agents.VerifyAsync, agents.VerifySync} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// drifted is a world where something on a host has taken all of it, at its agent, and
-// no report says so yet: the host that the request r1 of build gets first.
+// drifted is a world where a local operation has taken all VCPUs of one host, at its agent, but no
+// report shows it yet. It is the host that request r1 (build) is given first.
 type drifted struct {
 	*conductor
 	host  *agent.Host
@@ -35,7 +35,7 @@ func drift(t *testing.T, v verifying) *drifted {
 	w := startWith(t, newNetwork(), v)
 	d := &drifted{conductor: &conductor{world: w, answers: map[string]*cellgatev1.SelectDestinationsResponse{}}, build: request("r1", 1, 1)}
 	d.build.ReturnAlternates = true
-	d.build.DryRun = true // the same order of equal hosts
+	d.build.DryRun = true // so that equal hosts have the same order in both calls
 	first := d.selects(d.build)[0]
 	d.build.DryRun = false
 	for _, h := range w.hosts {
@@ -50,14 +50,14 @@ func drift(t *testing.T, v verifying) *drifted {
 	return d
 }
 
-// giveBack has the operation on the host abort.
+// giveBack aborts the operation on the host.
 func (d *drifted) giveBack() {
 	d.t.Helper()
 	_, err := d.host.Claims().AbortClaim(localClaim)
 	must(d.t, err)
 }
 
-// takeAll has an operation on the host take all its VCPUs.
+// takeAll makes an operation on the host take all of its VCPUs.
 func (d *drifted) takeAll() {
 	d.t.Helper()
 	_, err := d.host.Claims().InstanceClaim(&agentv1.InstanceClaimRequest{
@@ -69,14 +69,14 @@ func (d *drifted) takeAll() {
 
 func (d *drifted) decision(id string) *cellgatev1.Decision {
 	d.t.Helper()
-	time.Sleep(time.Second) // they are written behind the answer
+	time.Sleep(time.Second) // decisions are stored after the answer
 	return yes(d.conductor, "get decision", func(ctx context.Context) (*cellgatev1.GetDecisionResponse, error) {
 		return d.scheduler.GetDecision(ctx, &cellgatev1.GetDecisionRequest{DecisionId: id})
 	}).GetDecision()
 }
 
-// In sync mode a request ends on the next candidate when its first has less than the
-// cell knows.
+// In sync mode, a request gets the next candidate if its first host has less room than the cell
+// knows.
 func TestAHostThatDriftedIsPassedInSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := drift(t, verifying{mode: agents.VerifySync})
@@ -130,7 +130,7 @@ func TestAHostThatDriftedFailsTheConfirmInAsync(t *testing.T) {
 	})
 }
 
-// rejects confirms a claim, which is refused: its host rejected it.
+// rejects confirms a claim and expects a refusal, because the host rejected the claim.
 func (d *drifted) rejects(s *cellgatev1.Selection) {
 	d.t.Helper()
 	_, err := again(d.conductor, func(ctx context.Context) (*cellgatev1.ConfirmClaimResponse, error) {
@@ -155,7 +155,7 @@ func TestAHostThatDriftedIsLoggedInShadow(t *testing.T) {
 			t.Errorf("the decision has %v", decision)
 		}
 		d.confirms(uuidOf(0x1, 1), got)
-		// Its host has it in its book, and promises its room to nothing else.
+		// The host keeps the claim in its ledger, and gives its room to nothing else.
 		d.giveBack()
 		if _, err := d.host.Claims().InstanceClaim(&agentv1.InstanceClaimRequest{ClaimId: got.GetClaimId(), InstanceUuid: uuidOf(0x1, 1)}); err != nil {
 			t.Errorf("the confirmed claim is not taken up: %v", err)
@@ -172,7 +172,7 @@ func TestAHostThatDriftedIsLoggedInShadow(t *testing.T) {
 	})
 }
 
-// kept keeps what is written to it.
+// kept is a writer that keeps all text.
 type kept struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -190,8 +190,8 @@ func (k *kept) String() string {
 	return k.text.String()
 }
 
-// A claim that its host took, and that what the host finds running later leaves no room
-// for, is rejected when the host says so: its confirm fails.
+// A host accepts a claim, and later finds an instance that leaves no room for it. When the host
+// reports that, the claim is rejected and its confirm fails.
 func TestAnInstanceThatNobodyKnewOfFailsTheConfirm(t *testing.T) {
 	for _, mode := range []agents.VerifyMode{agents.VerifySync, agents.VerifyAsync} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -38,16 +38,16 @@ type world struct {
 	agents    []*grpc.ClientConn // by cell
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
-	// hosts are those of agents, when it has such.
+	// hosts are the simulated hosts of agents. Empty if the world has no agents.
 	hosts []*agent.Host
 }
 
-// verifying says how a world's cells verify claims; the zero value is of a world whose
-// hosts have no agent that does.
+// verifying configures how the cells of a world verify claims. With the zero value, hosts have no
+// agents and nothing is verified.
 type verifying struct {
 	mode agents.VerifyMode
 	log  *slog.Logger
-	// streams stand in the agents' streams.
+	// streams are dial options of the agents' streams.
 	streams []grpc.DialOption
 }
 
@@ -59,8 +59,8 @@ func start(t *testing.T, n *network) *world {
 	return startWith(t, n, verifying{})
 }
 
-// startWith starts one whose hosts have agents that verify, when a mode says so, and whose
-// gateway is configured by what follows.
+// startWith starts a world whose hosts have agents if verify sets a mode. configure changes the
+// gateway's configuration.
 func startWith(t *testing.T, n *network, verify verifying, configure ...func(*gateway.Config)) *world {
 	t.Helper()
 	w := &world{t: t, net: n}
@@ -150,7 +150,7 @@ func startWith(t *testing.T, n *network, verify verifying, configure ...func(*ga
 	return w
 }
 
-// hostList is a source of hosts that change only when a test says so.
+// hostList is a source of hosts that change only when a test changes them.
 type hostList []*agent.Host
 
 func (l hostList) Hosts() []*agent.Host { return l }
@@ -182,8 +182,8 @@ func hostState(n int, version uint64, instances ...*agentv1.Instance) *agentv1.F
 	}
 }
 
-// report sends a host's state on a stream of its own. With lose the stream ends
-// before the answer is heard, though the cell gave one.
+// report sends a host's state on a new stream. With lose, the stream ends after the cell has
+// answered but before the answer is read.
 func report(t *testing.T, conn *grpc.ClientConn, state *agentv1.FullState, lose bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -192,7 +192,7 @@ func report(t *testing.T, conn *grpc.ClientConn, state *agentv1.FullState, lose 
 	must(t, err)
 	must(t, stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: state}}))
 	if lose {
-		synctest.Wait() // the cell has done all it does
+		synctest.Wait() // the cell finishes its work
 		cancel()
 		return
 	}
@@ -203,19 +203,18 @@ func report(t *testing.T, conn *grpc.ClientConn, state *agentv1.FullState, lose 
 	}
 }
 
-// held is what a store holds live: claims, and what its hosts have in use.
+// held is the live claims of all stores.
 type held struct {
 	claims map[string]*shard.Claim
 }
 
-// settle lets every lease run out and then reads all stores. Whatever holds
-// resources then, by the books of the hosts, is a live claim, and no host has more
-// in use than it has.
+// settle waits until every lease has expired and then reads all stores. It checks that every usage
+// of a host belongs to a live claim, and that no host is over capacity.
 func (w *world) settle() held {
 	w.t.Helper()
 	rest := 2 * lease
 	if len(w.hosts) > 0 {
-		rest = 10 * time.Minute // what agents book themselves lasts so long
+		rest = 10 * time.Minute // the longest time that a local claim of an agent lasts
 	}
 	time.Sleep(rest)
 	synctest.Wait()

@@ -31,7 +31,7 @@ func allocations(host string, f flavor) []*cellgatev1.Allocation {
 	}
 }
 
-// stateOf is what a compute's agent reports; its lock is held.
+// stateOf returns the report of a compute's agent. The caller holds the compute's lock.
 func stateOf(c *compute) *agentv1.FullState {
 	root := &agentv1.Provider{Uuid: c.uuid, Name: c.name, Inventories: []*agentv1.Inventory{
 		{ResourceClass: "VCPU", Total: int32(size.vcpus), AllocationRatio: 1},
@@ -51,7 +51,7 @@ func stateOf(c *compute) *agentv1.FullState {
 	return s
 }
 
-// source gives the computes' agents their states.
+// source provides the states of the computes' agents.
 type source struct{ hosts []*agent.Host }
 
 func (s *source) Hosts() []*agent.Host { return s.hosts }
@@ -61,8 +61,8 @@ func (*source) Run(ctx context.Context) error {
 	return nil
 }
 
-// cellgateModel is a gateway over one cell, to which the computes' agents report;
-// gRPC over loopback between all parts, the shard on disk.
+// cellgateModel is a gateway over one cell, to which the computes' agents report. All parts use
+// gRPC over loopback, and the shard is on disk.
 type cellgateModel struct {
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
@@ -127,8 +127,8 @@ func newCellgate(t *testing.T, w *cloud) *cellgateModel {
 	}
 }
 
-// choose selects and claims; after a refusal it claims an alternate, as a conductor
-// does, and selects anew when none is left.
+// choose selects and claims a host. After a refusal it claims an alternate, as a conductor does. If
+// no alternate is left, it selects anew.
 func (m *cellgateModel) choose(ctx context.Context, instance string, f flavor, tried []string) (string, error) {
 	if len(tried) > 0 {
 		host, err := m.alternate(ctx, instance)
@@ -159,7 +159,7 @@ func (m *cellgateModel) choose(ctx context.Context, instance string, f flavor, t
 	return d.GetSelected().GetComputeNodeUuid(), nil
 }
 
-// alternate claims the next alternate that still fits; empty when none does.
+// alternate claims the next alternate that still fits. It returns "" if none does.
 func (m *cellgateModel) alternate(ctx context.Context, instance string) (string, error) {
 	m.mu.Lock()
 	d := m.selections[instance]

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// cloudRun is one cloud and what each way came to in it.
+// cloudRun is one cloud and the results of each scheduler in it.
 type cloudRun struct {
 	title   string
 	tallies []*tally
 }
 
-// chart draws the clouds beside each other as SVG, three rows of bars each: what was
-// placed, what was wrong and what was tried again. A row has one scale.
+// chart draws the clouds side by side as SVG, with three rows of bars each: placed, wrong, and
+// tried again. All bars of a row have the same scale.
 func chart(runs []cloudRun) string {
 	const column, left, longest, bar, gap, margin = 470, 70, 220, 22, 8, 14
 	var b strings.Builder

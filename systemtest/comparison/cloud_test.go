@@ -28,22 +28,22 @@ var (
 	flavors = []flavor{{1, 2048, 20}, {2, 4096, 40}, {4, 8192, 80}, {8, 16384, 160}}
 )
 
-// compute is a host with its own truth, the last word on what runs there.
+// compute is a host with its true state: it decides what runs there.
 type compute struct {
 	n          int
 	uuid, name string
-	vcpus      *atomic.Int64 // the cloud's
+	vcpus      *atomic.Int64 // of the whole cloud
 
 	mu        sync.Mutex
 	used      flavor
 	instances map[string]flavor
-	// local are instances that no scheduler asked for: what changes by itself.
+	// local are instances that no scheduler asked for. They change at random.
 	local []string
-	// told hears of every change, in their order. It is called under mu.
+	// told is called under mu for every change, in order.
 	told func(c *compute)
 }
 
-// build takes an instance when it fits (Nova's instance_claim).
+// build adds an instance if it fits (Nova's instance_claim).
 func (c *compute) build(instance string, f flavor) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *compute) drop(instance string) {
 	delete(c.instances, instance)
 }
 
-// change is a change of state that no scheduler made: a local instance comes or goes.
+// change adds or removes a local instance, which no scheduler asked for.
 func (c *compute) change(r *rand.Rand, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,20 +97,20 @@ func (c *compute) has(f flavor) bool {
 	return c.used.plus(f).fits(size)
 }
 
-// cloud is the hosts, and what fills them.
+// cloud is the hosts and the VCPUs in use.
 type cloud struct {
 	computes []*compute
 	byUUID   map[string]*compute
 	vcpus    atomic.Int64
 }
 
-// vcpusUsed are all instances' VCPUs.
+// vcpusUsed returns the VCPUs of all instances.
 func (w *cloud) vcpusUsed() int64 { return w.vcpus.Load() }
 
 func uuidOf(kind, n int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", kind, n) }
 
-// newCloud makes hosts on which local instances have that part of all VCPUs. Equal
-// seeds give equal clouds.
+// newCloud creates hosts on which local instances use the fraction full of all VCPUs. Equal seeds
+// give equal clouds.
 func newCloud(hosts int, full float64, seed uint64) *cloud {
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := &cloud{byUUID: map[string]*compute{}}
@@ -129,7 +129,7 @@ func newCloud(hosts int, full float64, seed uint64) *cloud {
 	return w
 }
 
-// room reports whether any host takes a flavor now.
+// room reports whether the flavor fits on any host now.
 func (w *cloud) room(f flavor) bool {
 	for _, c := range w.computes {
 		if c.has(f) {
@@ -139,7 +139,7 @@ func (w *cloud) room(f flavor) bool {
 	return false
 }
 
-// check fails the test when a host has more than fits, or its books are wrong.
+// check fails the test if a host is over capacity, or if its usage is not the sum of its instances.
 func (w *cloud) check(t *testing.T) {
 	t.Helper()
 	for _, c := range w.computes {

@@ -14,10 +14,10 @@ import (
 // refreshEvery is Nova's scheduler_driver_task_period: 60 s.
 const refreshEvery = 60 * time.Second
 
-// TestComparison runs the three ways one after the other on equal clouds. Whatever a
-// scheduler chooses, no host takes more than it has, and every choice is counted; in
-// the long run (make bench-seed) cellgate must place more a second than both others
-// while instances come and go, with fewer wrong choices than the one that caches.
+// TestComparison runs the three schedulers one after the other on equal clouds. No host takes more
+// than it has, and every choice is counted. In the long run (make bench-seed), cellgate must make
+// fewer wrong choices than the caching scheduler. While instances come and go, it must also place
+// more per second than both others.
 func TestComparison(t *testing.T) {
 	out := os.Getenv("CELLGATE_COMPARISON")
 	hosts, every := 60, 300*time.Millisecond

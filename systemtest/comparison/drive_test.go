@@ -12,42 +12,43 @@ import (
 // attempts is how many hosts an instance is sent to at most ([scheduler]max_attempts).
 const attempts = 3
 
-// errNoHost: the scheduler knows no host for an instance.
+// errNoHost means that the scheduler finds no host for an instance.
 var errNoHost = errors.New("no valid host")
 
 // model is a scheduler that knows its hosts in one of three ways.
 type model interface {
-	// choose gives the host for an instance; tried refused it already.
+	// choose returns the host for an instance. The hosts in tried have refused it.
 	choose(ctx context.Context, instance string, f flavor, tried []string) (host string, err error)
-	// gone hears that an instance ended, after its host did.
+	// gone is called after an instance has ended on its host.
 	gone(ctx context.Context, instance string) error
 }
 
-// load is what a run does.
+// load configures a run.
 type load struct {
 	callers  int
 	duration time.Duration
-	// changes are the changes of state a second that no scheduler makes.
+	// changes is the number of local changes per second, which no scheduler makes.
 	changes int
-	// full is the part of all VCPUs that instances have before. With churn the oldest
-	// goes for each new one once callers have added 2 %; without, nothing goes, and the
-	// run ends early when instances have 97 %.
+	// full is the fraction of all VCPUs that instances use at the start. With churn, once callers
+	// have added 2 %, the oldest instance ends for each new one. Without churn, no instance ends,
+	// and the run stops when 97 % are used.
 	full  float64
 	churn bool
 	seed  uint64
 }
 
-// refusedPause is how long a caller that was told of no host waits before it asks for
-// the next instance.
+// refusedPause is how long a caller waits after "no valid host" before it asks for the next
+// instance.
 const refusedPause = 10 * time.Millisecond
 
-// tally is what came of it.
+// tally is the results of a run.
 type tally struct {
 	name string
-	// placed instances; attempted choices, of which the computes refused wrong.
+	// placed counts instances, attempted counts choices, and wrong counts the choices that computes
+	// refused.
 	placed, attempted, wrong int
-	// gaveUp were refused by three hosts; refused found no host, falsely while one
-	// had room.
+	// gaveUp counts instances that three hosts refused, refused those for which no host was found.
+	// falsely counts the refused ones that some host had room for.
 	gaveUp, refused, falsely int
 	took                     time.Duration
 	times                    []time.Duration
@@ -59,8 +60,8 @@ type placing struct {
 	on       *compute
 }
 
-// drive loads a model for a while: callers place instances, one after the other; once
-// the cloud is as full as it should be, the oldest goes for each new one.
+// drive loads a model for a while. Callers place instances one after the other. With churn, the
+// oldest instance ends for each new one once the cloud is full enough.
 func drive(t *testing.T, name string, w *cloud, m model, l load) *tally {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), l.duration+2*time.Minute)
@@ -133,7 +134,7 @@ func drive(t *testing.T, name string, w *cloud, m model, l load) *tally {
 	return out
 }
 
-// placement is one instance's way.
+// placement is the result for one instance.
 type placement struct {
 	tally
 	placing

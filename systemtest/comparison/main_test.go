@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// All three ways collect their garbage as the programs do.
+	// All three schedulers use the garbage collection settings of cellgate.
 	lifecycle.TuneGC()
 	goleak.VerifyTestMain(m, goleak.Cleanup(legacytest.Stop))
 }

@@ -22,14 +22,14 @@ import (
 func hostUUID(i int) string { return legacytest.FleetUUID(legacytest.FleetFirst + i) }
 func hostName(i int) string { return legacytest.FleetHost(legacytest.FleetFirst + i) }
 
-// tables are Nova's tables of a cloud, which its computes write.
+// tables are Nova's tables of a cloud. The computes write them.
 type tables struct {
 	cell   *legacytest.Database
 	reader *novadb.Reader
 }
 
-// newTables makes them, and has the computes tell them of each change, as Nova's
-// resource tracker does.
+// newTables creates the tables. Each compute writes its changes to them, as Nova's resource tracker
+// does.
 func newTables(t *testing.T, w *cloud, server legacytest.Server) *tables {
 	t.Helper()
 	cell, api, _ := legacytest.Fleet(t, server, len(w.computes))
@@ -78,7 +78,8 @@ func (x *tables) load(ctx context.Context) (*schedule.Table, error) {
 	return e.Table(), nil
 }
 
-// withResources gives a host of the rows with its inventories, whose ratios are 1 here.
+// withResources returns a host of the tables with its inventories. Their allocation ratios are 1
+// here.
 func withResources(h schedule.Host) schedule.Host {
 	v := &h.View
 	h.Resources = nil
@@ -106,7 +107,7 @@ func proposeFrom(ctx context.Context, t *schedule.Table, req *cellv1.ProposeBatc
 	return out, nil
 }
 
-// best asks for the best host, without those that refused the instance.
+// best returns the best host, except those that refused the instance.
 func best(ctx context.Context, s cellv1.CellSchedulerClient, instance string, f flavor, tried []string) (string, error) {
 	q := wiretest.Query(&schedule.Query{
 		Seed: seedOf(instance), Limit: 1, Rules: &schedule.Rules{DefaultAvailabilityZone: "nova"},
@@ -133,7 +134,7 @@ func best(ctx context.Context, s cellv1.CellSchedulerClient, instance string, f 
 	return got.Candidates[0].Host.String(), nil
 }
 
-// seedOf is the seed of an instance: the same for all ways.
+// seedOf returns an instance's seed, which is the same for all three schedulers.
 func seedOf(instance string) uint64 {
 	var n uint64
 	for _, b := range []byte(instance) {
@@ -162,15 +163,15 @@ func (m readsAll) choose(ctx context.Context, instance string, f flavor, tried [
 
 func (readsAll) gone(context.Context, string) error { return nil }
 
-// readsRarely reads all rows every so often, and in between takes from its own copy
-// what it chose. As Nova's, it hears neither of refusals nor of ends.
+// readsRarely is a model that reads all rows at intervals, and deducts its choices from its own
+// copy in between. Like Nova's caching scheduler, it does not learn of refusals or ended instances.
 type readsRarely struct {
 	*tables
 	client cellv1.CellSchedulerClient
-	// mu lets one choose at a time: Nova's scheduler is one thread, and what it chose
-	// counts for the next.
+	// mu allows one choice at a time: Nova's scheduler has one thread, and each choice affects the
+	// next.
 	mu sync.Mutex
-	// table is a copy, which what was chosen is taken from.
+	// table is the copy from which choices are deducted.
 	table *schedule.Table
 }
 
@@ -199,7 +200,8 @@ func newReadsRarely(t *testing.T, x *tables, every time.Duration) model {
 	return m
 }
 
-// refresh reads all rows; what was chosen before is in them, or never came to be.
+// refresh reads all rows. They contain the earlier choices that were built; the others never took
+// effect.
 func (m *readsRarely) refresh(ctx context.Context) error {
 	table, err := m.load(ctx)
 	if err != nil {

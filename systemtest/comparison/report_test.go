@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// rate is the instances placed a second.
+// rate returns the instances placed per second.
 func (t *tally) rate() float64 { return float64(t.placed) / t.took.Seconds() }
 
 // wrongShare is the part of all choices that the hosts refused.
 func (t *tally) wrongShare() float64 { return float64(t.wrong) / float64(max(t.attempted, 1)) }
 
-// retries is the choices that were made again, for 1,000 placed.
+// retries returns the number of repeated choices per 1,000 placed instances.
 func (t *tally) retries() float64 {
 	return 1000 * float64(t.wrong-t.gaveUp) / float64(max(t.placed, 1))
 }
 
-// quantile is the time that so many of the placed took at most, from the request to
-// its host's yes.
+// quantile returns the time within which the fraction q of the placed instances was placed, from
+// the request to the host's acceptance.
 func (t *tally) quantile(q float64) time.Duration {
 	if len(t.times) == 0 {
 		return 0
@@ -35,7 +35,7 @@ func (t *tally) brief() string {
 		t.quantile(0.5).Round(10*time.Microsecond), t.quantile(0.99).Round(10*time.Microsecond))
 }
 
-// table is Markdown; the first tally is what the others are compared with.
+// table returns Markdown. The others are compared with the first tally.
 func table(hosts int, l load, tallies []*tally) string {
 	var b strings.Builder
 	what := "the oldest instance goes for each new one"

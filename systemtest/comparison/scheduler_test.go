@@ -12,8 +12,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// scheduler is a scheduler's end of the wire: conductors reach each of the three ways
-// over gRPC on loopback.
+// scheduler is the gRPC server of a scheduler: conductors reach all three over loopback.
 type scheduler struct {
 	cellv1.UnimplementedCellSchedulerServer
 	propose func(context.Context, *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error)
@@ -23,7 +22,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 	return s.propose(ctx, req)
 }
 
-// dialScheduler serves one and gives its client.
+// dialScheduler serves a scheduler and returns a client of it.
 func dialScheduler(t *testing.T, s *scheduler) cellv1.CellSchedulerClient {
 	t.Helper()
 	addr := serve(t, nil, func(r grpc.ServiceRegistrar) { cellv1.RegisterCellSchedulerServer(r, s) })
