@@ -23,7 +23,7 @@ type failure struct {
 	seed uint64
 }
 
-// drawFailures has a source of its own, so that it moves nothing else of the plan.
+// drawFailures uses its own random source, so that it changes nothing else of the plan.
 func (p *plan) drawFailures(length int) {
 	draw := rand.New(rand.NewPCG(p.seed, 0x53))
 	for n := range length * (2 + draw.IntN(3)) {
@@ -31,14 +31,14 @@ func (p *plan) drawFailures(length int) {
 	}
 }
 
-// fail plays one.
+// fail plays a failure.
 func (w *world) fail(f failure) {
 	c := &caller{world: w, n: 20_000 + f.n, rng: rand.New(rand.NewPCG(f.seed, 9))}
 	w.ends(c, c.fails())
 }
 
-// fails claims, may confirm, has the host abort what it built, and goes on from there as a
-// conductor does: to an alternate, to a release, or away.
+// fails claims a host, may confirm, and makes the host abort the build. It then goes on as a
+// conductor may: it takes an alternate, releases, or leaves.
 func (c *caller) fails() error {
 	vcpus := int32(1 + c.rng.IntN(2))
 	req := &cellgatev1.SelectDestinationsRequest{
@@ -66,11 +66,11 @@ func (c *caller) fails() error {
 	switch c.rng.IntN(4) {
 	case 0:
 		b.promise.set(func(p *promise) { p.left = true })
-		return nil // its lease ends it, or the host's word did
+		return nil // its lease ends the claim, or the abort has ended it
 	case 1:
 		return c.releases(b, true)
 	case 2:
-		// Its caller does not know of the abort, or the word is late.
+		// The caller does not know of the abort, or the verdict is late.
 		if ok, err := c.confirms(b, true); err != nil || !ok {
 			return err
 		}
@@ -88,8 +88,8 @@ func (c *caller) fails() error {
 	return nil
 }
 
-// aborts has the host take the claim up and give it back, once or twice; false when it does
-// not take it up.
+// aborts makes the host take the claim up and abort it, once or twice. It returns false if the host
+// refuses, or has no such claim any more.
 func (c *caller) aborts(b *builtOn) bool {
 	h := b.host
 	h.mu.Lock()
@@ -106,7 +106,8 @@ func (c *caller) aborts(b *builtOn) bool {
 	return c.world.abort(h, t, b.promise) && (c.rng.IntN(2) == 0 || c.world.abort(h, t, b.promise))
 }
 
-// abort has a host give a claim back; false when it does not have it any more.
+// abort makes a host give a claim back. It returns false if the host does not have the claim any
+// more.
 func (w *world) abort(h *host, t *telling, p *promise) bool {
 	var was promise
 	p.set(func(p *promise) {
@@ -142,8 +143,8 @@ func (k *checks) gaveBack(was, is *shard.Claim, bad func(string, ...any)) {
 	}
 }
 
-// abortEnds reports whether the host's abort of a confirmed claim ends it. One transaction may confirm
-// the claim and end it. The caller holds mu.
+// abortEnds reports whether the host's abort of a confirmed claim ends the claim. One transaction
+// may confirm and end it. The caller holds mu.
 func (k *checks) abortEnds(was, is *shard.Claim) bool {
 	p := k.promises[is.ClaimID]
 	if p == nil || p.abortedOn != is.HostUUID || was.State != shard.Confirmed && !p.confirming || was.Seen || is.Verdict == nil || is.Verdict.Reason != shard.ReasonAborted || k.world.plan.mode == agents.VerifyShadow {
@@ -153,8 +154,8 @@ func (k *checks) abortEnds(was, is *shard.Claim) bool {
 	return true
 }
 
-// compareAborts: what an agent that lives on aborted is not its host's, but as its shard
-// was told to keep it (shadow), or as the host reported it all the same.
+// compareAborts checks that no claim is confirmed on a host whose agent aborted it and still runs.
+// Shadow mode is exempt, and so are claims whose instances the host reported all the same.
 func (w *world) compareAborts() {
 	if w.plan.mode == agents.VerifyShadow {
 		return
@@ -177,22 +178,22 @@ func (w *world) compareAborts() {
 	}
 }
 
-// mishap is what becomes of an abort that an agent tells.
+// mishap is what happens to an abort on its way from an agent.
 type mishap int
 
 const (
 	heardOnce mishap = iota
-	// heardNot: the connection breaks before the replica reads it.
+	// heardNot: the connection breaks before the replica reads the abort.
 	heardNot
-	// heardTwice: it comes again, late.
+	// heardTwice: the abort arrives a second time, late.
 	heardTwice
 )
 
-// againAfter is how late an abort comes again.
+// againAfter is the delay of that second arrival.
 const againAfter = 3 * time.Second
 
-// mishapOf draws what becomes of an abort: of the n-th on a host always the same; nothing
-// when faults are over.
+// mishapOf draws what happens to an abort. The n-th abort of a host always has the same mishap.
+// After the faults there is none.
 func (w *world) mishapOf(host string) mishap {
 	if w.over() {
 		return heardOnce
@@ -207,7 +208,7 @@ func (w *world) mishapOf(host string) mishap {
 	return mishap(rng.IntN(3))
 }
 
-// garbled takes an abort that a replica hears. An error breaks the stream.
+// garbled applies a mishap to a verdict that a replica receives. An error breaks the stream.
 func (s *reportStream) garbled(v *agentv1.Verdict) error {
 	if v.GetReason() != agentv1.Verdict_ABORTED {
 		return nil
@@ -222,13 +223,13 @@ func (s *reportStream) garbled(v *agentv1.Verdict) error {
 	return nil
 }
 
-// lateWord is a verdict that comes again.
+// lateWord is a verdict that arrives a second time.
 type lateWord struct {
 	verdict *agentv1.Verdict
 	at      time.Time
 }
 
-// comesAgain gives a verdict that is due to come again; nil for none.
+// comesAgain returns a verdict whose second arrival is due, or nil.
 func (s *reportStream) comesAgain() *agentv1.Verdict {
 	if len(s.late) == 0 || time.Now().Before(s.late[0].at) {
 		return nil

@@ -8,13 +8,12 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// mostAttempts is how often calls over a connection may be tried anew in one instant: for as
-// long as the goroutine that finds it broken has no processor, a call is.
+// mostAttempts is how often calls over a connection may be retried in one instant. gRPC retries a
+// call until the goroutine that finds the connection broken gets a processor.
 const mostAttempts = 100_000
 
-// attempts counts how often gRPC tries calls over a connection anew by itself. Where time
-// does not pass meanwhile it does nothing else: in a process such a loop takes a processor,
-// and a bubble it stops.
+// attempts counts gRPC's transparent retries. If no time passes between them, gRPC loops: in a
+// process that uses up a processor, and it stops the clock of a bubble.
 type attempts struct {
 	network  *network
 	from, to string
@@ -28,7 +27,7 @@ func (a *attempts) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Cont
 func (a *attempts) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (a *attempts) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// HandleRPC notes that an attempt begins. A connection over which there are too many is cut.
+// HandleRPC counts an attempt. It cuts a connection that has too many.
 func (a *attempts) HandleRPC(_ context.Context, s stats.RPCStats) {
 	if b, is := s.(*stats.Begin); !is || !b.IsTransparentRetryAttempt {
 		return

@@ -10,8 +10,8 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// believes has deltas of the host lost on their way to any replica while on, each of which
-// its agent is told was taken: so it holds a state that no replica has.
+// believes turns on or off that deltas of the host are lost on their way to every replica, though
+// its agent gets an acceptance for each. The agent then holds a state that no replica has.
 func (h *host) believes(on bool) {
 	h.world.mu.Lock()
 	defer h.world.mu.Unlock()
@@ -28,7 +28,7 @@ func (w *world) loses(uuid string) bool {
 	return w.lost[uuid]
 }
 
-// reports is the interceptor of a replica's streams that loses them.
+// reports is the interceptor of a replica's streams that loses the deltas.
 func (w *world) reports(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	return handle(srv, &reportStream{ServerStream: s, world: w})
 }
@@ -36,11 +36,12 @@ func (w *world) reports(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, 
 type reportStream struct {
 	grpc.ServerStream
 	world *world
-	// host is of the first state.
+	// host is the uuid in the last full state.
 	host string
 	mu   sync.Mutex
 	said
-	// late are verdicts that come again; next is what was read before one of them.
+	// late are the verdicts that will arrive a second time. next is the message that was read
+	// before one of them.
 	late []lateWord
 	next *agentv1.ReportRequest
 }
@@ -63,7 +64,7 @@ func (s *reportStream) recordReport(r *agentv1.ReportRequest) {
 	s.said.recordReport(s.world, r)
 }
 
-// sends says what the replica did not.
+// sends sends a response that does not come from the replica.
 func (s *reportStream) sends(m *agentv1.ReportResponse) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

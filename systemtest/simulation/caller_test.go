@@ -15,8 +15,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// caller is a conductor with a story of its own, which its random numbers decide. It
-// reacts to answers as docs/reference/api.md says.
+// caller is a conductor whose random numbers decide what it does. It reacts to answers as
+// docs/reference/api.md says.
 type caller struct {
 	world *world
 	n     int
@@ -32,7 +32,7 @@ type builtOn struct {
 	host     *host
 }
 
-// errGivenUp ends a story: the caller went away in the middle of something.
+// errGivenUp ends a story: the caller left in the middle of a call.
 var errGivenUp = errors.New("the caller gave up")
 
 func (w *world) play(s story) {
@@ -40,7 +40,7 @@ func (w *world) play(s story) {
 	w.ends(c, c.play())
 }
 
-// ends notes how a caller's story ended.
+// ends records how a caller's story ended. It reports errors that callers must not get.
 func (w *world) ends(c *caller, err error) {
 	w.trace("caller %d is done: %v", c.n, err)
 	if err != nil && !errors.Is(err, errGivenUp) && !final(err) {
@@ -76,22 +76,22 @@ func (c *caller) play() error {
 	return nil
 }
 
-// use does with an instance what the caller wants of it.
+// use does to an instance what the caller's random numbers choose.
 func (c *caller) use(b *builtOn, req *cellgatev1.SelectDestinationsRequest) error {
 	switch how := c.rng.IntN(10); how {
 	case 0: // never confirmed: the lease ends it
 		b.promise.set(func(p *promise) { p.left = true })
 		return nil
-	case 1: // not wanted after all
+	case 1: // released instead of built
 		return c.releases(b, true)
-	case 2: // confirmed, and not started
+	case 2: // confirmed, but never built
 		_, err := c.confirms(b, true)
 		return err
 	case 3: // the host's report confirms it
 		if c.build(b) != nil {
 			return c.releases(b, true)
 		}
-	case 4: // the host failed: an alternate
+	case 4: // an alternate, as if the host had failed
 		if err := c.alternate(b); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (c *caller) use(b *builtOn, req *cellgatev1.SelectDestinationsRequest) erro
 	c.pause(15 * time.Second)
 	switch c.rng.IntN(3) {
 	case 0:
-		return nil // it runs on
+		return nil // the instance keeps running
 	case 1:
 		if req.GetRequestSpec().GetInstanceGroup() == nil {
 			if err := c.moves(b); err != nil {
@@ -121,11 +121,11 @@ func (c *caller) use(b *builtOn, req *cellgatev1.SelectDestinationsRequest) erro
 			return c.releases(b, true)
 		}
 		b.promise.set(func(p *promise) { p.kept = true })
-		return nil // its caller forgets what it claimed
+		return nil // the caller never releases the claim
 	}
 }
 
-// request is for one or two instances, now and then of a group.
+// request asks for one or two instances, which are sometimes in a group.
 func (c *caller) request() (*cellgatev1.SelectDestinationsRequest, int32) {
 	vcpus := int32(1 + c.rng.IntN(4))
 	r := &cellgatev1.SelectDestinationsRequest{
@@ -143,7 +143,7 @@ func (c *caller) request() (*cellgatev1.SelectDestinationsRequest, int32) {
 	return r, vcpus
 }
 
-// policyOf is a group's.
+// policyOf returns a group's policy.
 func policyOf(group int) string {
 	if group > 2 {
 		return "affinity"
@@ -151,7 +151,7 @@ func policyOf(group int) string {
 	return "anti-affinity"
 }
 
-// patience is how long a call may take: now and then too short for what it does.
+// patience returns the time limit of a call, which is sometimes too short.
 func (c *caller) patience() time.Duration {
 	if c.rng.IntN(3) == 0 {
 		return time.Duration(5+c.rng.IntN(400)) * time.Millisecond
@@ -161,8 +161,8 @@ func (c *caller) patience() time.Duration {
 
 func (c *caller) pause(most time.Duration) { sleep(time.Duration(c.rng.Int64N(int64(most)))) }
 
-// again does a call until it is answered with a yes or a no; what was not, is done again,
-// through any gateway, unless the caller gives up.
+// again repeats a call, through any gateway, until it succeeds or fails with an error that must not
+// be repeated, or the caller gives up.
 func (c *caller) again(what string, mayGiveUp bool, do func(context.Context, *door) error) error {
 	for try := 1; ; try++ {
 		ctx, cancel := context.WithTimeout(context.Background(), c.patience())
@@ -186,7 +186,8 @@ func (c *caller) again(what string, mayGiveUp bool, do func(context.Context, *do
 	}
 }
 
-// unanswered: docs/reference/api.md says to repeat it.
+// unanswered reports whether docs/reference/api.md tells callers to repeat a call that failed with
+// err.
 func unanswered(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.CellUnavailable, fault.OutcomeUnknown, fault.Contended, fault.Overloaded:
@@ -199,7 +200,7 @@ func unanswered(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// final: a no that a caller may hear.
+// final reports whether err is a refusal that a caller may get.
 func final(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.NoValidHost, fault.ClaimExpired, fault.ClaimRejected, fault.AlreadyExists, fault.NotFound:

@@ -12,7 +12,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// selects sends a request until it is answered, and notes what was promised.
+// selects sends a request until it is answered, and records the promises.
 func (c *caller) selects(req *cellgatev1.SelectDestinationsRequest) ([]*promise, error) {
 	began := time.Now()
 	over := map[string]bool{}
@@ -40,7 +40,7 @@ func (c *caller) selects(req *cellgatev1.SelectDestinationsRequest) ([]*promise,
 	return out, nil
 }
 
-// inTheWay is the claim that a refusal names; "" for none.
+// inTheWay returns the claim that a refusal names, or "".
 func inTheWay(err error) string {
 	var f *fault.Error
 	if errors.As(err, &f) {
@@ -49,8 +49,8 @@ func inTheWay(err error) string {
 	return ""
 }
 
-// repeats sends an answered request again. It has the same answer, while all cells
-// answer and the leases go on.
+// repeats sends an answered request again. The answer is the same as long as all cells answer and
+// the leases run.
 func (c *caller) repeats(req *cellgatev1.SelectDestinationsRequest, built []*builtOn) error {
 	c.pause(2 * time.Second)
 	for _, b := range built {
@@ -73,7 +73,8 @@ func (c *caller) repeats(req *cellgatev1.SelectDestinationsRequest, built []*bui
 	return nil
 }
 
-// confirms confirms a claim; false when it cannot be any more, and nothing is held.
+// confirms confirms a claim. It returns false if the claim cannot be confirmed any more, and holds
+// no claim then.
 func (c *caller) confirms(b *builtOn, mayGiveUp bool) (bool, error) {
 	p := b.promise
 	p.set(func(p *promise) { p.confirming = true })
@@ -113,7 +114,7 @@ func (c *caller) releases(b *builtOn, mayGiveUp bool) error {
 	return err
 }
 
-// alternate puts a claim on one of its alternates, when there is one that takes it.
+// alternate moves a claim to one of its alternates, if one has room.
 func (c *caller) alternate(b *builtOn) error {
 	p := b.promise
 	if len(p.alternates) == 0 {
@@ -141,7 +142,7 @@ func (c *caller) alternate(b *builtOn) error {
 		return err
 	}
 	c.world.count("alternate refused")
-	// A try before may have done it.
+	// An earlier try may have moved the claim.
 	if on := c.world.checks.hostOf(p.claim); on != "" {
 		p.set(func(p *promise) { p.hostUUID = on })
 		b.host = c.world.hostOf(on)

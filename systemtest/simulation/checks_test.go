@@ -11,44 +11,44 @@ import (
 	"cellgate/shard"
 )
 
-// checkEvery is how often journals are read for the checks. Every transaction is checked,
-// in the order of commits; this is only how soon.
+// checkEvery is how often the checks read the journals. It affects only the delay: every
+// transaction is checked, in the order of commits.
 const checkEvery = 100 * time.Millisecond
 
-// checks holds every transaction of every shard against the invariants, and against what
-// callers were told.
+// checks compares every transaction of every shard with the invariants, and with the answers that
+// callers got.
 type checks struct {
 	world *world
 
 	polling sync.Mutex
 	mu      sync.Mutex
 	cells   []*checkedCell
-	// promises by claim.
+	// promises has the key claim_id.
 	promises map[string]*promise
 	asked    []*promise
-	// ends says why the end of a claim was nobody's will, if it was not when it was seen.
+	// ends holds, by claim_id, why the end of a claim was wrong if a caller had been promised it.
 	ends map[string]string
-	// entries counts transactions, count what was checked.
+	// entries counts transactions, count counts checks.
 	entries, count int
-	// history is what happened, without ids that are drawn anew in each run.
+	// history is the events of the run, without ids that are random in each run.
 	history []string
 }
 
-// checkedCell is a shard as its journal tells it.
+// checkedCell is a shard as read from its journal.
 type checkedCell struct {
 	cell   *simCell
 	at     shard.Cursor
 	hosts  map[string]*shard.Host
 	usages map[string]*shard.Usage
-	// followed are the agents' lives whose rows others have replaced.
+	// followed are the boot ids of agents whose rows another incarnation has replaced.
 	followed map[string]bool
-	// admins are what operators say of hosts.
+	// admins are the hosts' admin states.
 	admins map[string]*shard.AdminState
-	// claims has the ended ones too; written says where their newest rows are in the
-	// journal, of those that were read there.
+	// claims includes ended claims. written is the journal position of each claim's newest row, if
+	// the journal was read there.
 	claims  map[string]*shard.Claim
 	written map[string]place
-	// states counts those of each agent life that were written.
+	// states counts the states that were written, by boot id.
 	states map[string]int
 }
 
@@ -80,8 +80,8 @@ func (k *checks) checked() {
 	k.count++
 }
 
-// poll reads all journals to their ends, and checks what came, and what was promised
-// before.
+// poll reads all journals to their ends. It checks the new entries, and the promises that were made
+// before it began.
 func (k *checks) poll() {
 	k.polling.Lock()
 	defer k.polling.Unlock()
@@ -127,7 +127,7 @@ func (k *checks) poll() {
 	}
 }
 
-// reload goes on from the rows where the journal was trimmed before it was read.
+// reload continues from the shard's rows when the journal was trimmed before it was read.
 func (k *checks) reload(c *checkedCell) {
 	k.world.count("journal trimmed before it was checked")
 	rows := shard.Entry{}
@@ -202,7 +202,7 @@ func (k *checks) logEntry(c *checkedCell, e shard.Entry, format string, args ...
 	k.world.trace("%s, lane %s/%d entry %d: %s", c.cell.name, e.Lane.Replica, e.Lane.Incarnation, e.Seq, what)
 }
 
-// room: new claims never take a provider over capacity (I1). What hosts report may.
+// room checks that new claims never take a provider over capacity (I1). Adopted claims may.
 func (k *checks) room(c *checkedCell, e shard.Entry) {
 	type key struct{ host, provider, class string }
 	fresh, reported := map[key]int64{}, map[key]int64{}
@@ -254,7 +254,7 @@ func (k *checks) room(c *checkedCell, e shard.Entry) {
 	}
 }
 
-// sum: what is in use is what live claims take.
+// sum checks that a host's usage is the sum of its live claims.
 func (k *checks) sum(c *checkedCell, u *shard.Usage) {
 	k.count++
 	sums := map[shard.Used]int64{}

@@ -10,8 +10,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// churn is a caller that claims and releases, one after the other, from a time on: hosts
-// always have some claims, each for a moment, while their rows are compared.
+// churn is a caller that claims and releases in a loop from at on. It gives hosts short-lived
+// claims while their rows are compared.
 type churn struct {
 	n     int
 	at    time.Duration
@@ -19,7 +19,7 @@ type churn struct {
 	seed  uint64
 }
 
-// drawChurns has a source of its own, so that it moves nothing else of the plan.
+// drawChurns uses its own random source, so that it changes nothing else of the plan.
 func (p *plan) drawChurns(length int) {
 	draw := rand.New(rand.NewPCG(p.seed, 0x52))
 	for n := range length {
@@ -27,7 +27,7 @@ func (p *plan) drawChurns(length int) {
 	}
 }
 
-// churn plays one.
+// churn plays a churn.
 func (w *world) churn(s churn) {
 	c := &caller{world: w, n: 10_000 + 1000*s.n, rng: rand.New(rand.NewPCG(s.seed, 8))}
 	var past []*cellgatev1.SelectDestinationsRequest // their claims were released

@@ -23,7 +23,7 @@ type door struct {
 	runs *serving
 }
 
-// serving is a life of a gateway.
+// serving is one run of a gateway.
 type serving struct {
 	life   *life
 	cancel context.CancelFunc
@@ -73,7 +73,7 @@ func (d *door) start() {
 	w.trace("%s starts", d.name)
 }
 
-// kill ends the life there is, at once: what it would still have released stays.
+// kill ends the current run at once. Releases that it has not sent are never sent.
 func (d *door) kill() {
 	d.mu.Lock()
 	run := d.runs

@@ -10,7 +10,7 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// ghostAgent: an agent dies, and its streams stay open; what it said last is read when its
+// ghostAgent: an agent dies, but its streams stay open. Replicas read its last messages after the
 // host's next agent has reported.
 const ghostAgent kind = "agent outlived by its streams"
 
@@ -18,7 +18,7 @@ const ghostAgent kind = "agent outlived by its streams"
 // else of the plan.
 var ownKinds = []kind{ghostAgent}
 
-// drawGhosts draws them.
+// drawGhosts draws the ghostAgent faults.
 func (p *plan) drawGhosts(length int) {
 	draw := rand.New(rand.NewPCG(p.seed, 0x54))
 	for range length * (1 + draw.IntN(2)) {
@@ -29,7 +29,7 @@ func (p *plan) drawGhosts(length int) {
 	}
 }
 
-// wiresOf gives the wires of a life of a part.
+// wiresOf returns the wires of one run of a part.
 func (n *network) wiresOf(life *life) (list []*wire) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -43,8 +43,8 @@ func (n *network) wiresOf(life *life) (list []*wire) {
 	return list
 }
 
-// haunt has the host's agent die while what it says last is on its way, and another one
-// start; what the dead one said arrives later. It gives how its streams end.
+// haunt makes the host's agent die while its last messages are in flight, and starts another agent.
+// The messages arrive later. It returns a function that ends the streams of the dead agent.
 func (h *host) haunt(f trouble) func() {
 	wires, _ := h.diesSpeaking(int32(1 + f.seed%3))
 	if f.seed%4 != 0 {
@@ -62,8 +62,8 @@ func (h *host) haunt(f trouble) func() {
 	}
 }
 
-// diesSpeaking has the agent die, if there is one, when it has just said that a stranger
-// came. It gives its wires, which have what it said, and its life.
+// diesSpeaking makes the agent, if any, die just after it has reported a stranger. It returns the
+// agent's wires, which hold its last messages, and its boot id.
 func (h *host) diesSpeaking(vcpus int32) (wires []*wire, boot string) {
 	h.mu.Lock()
 	t := h.agent
@@ -79,7 +79,7 @@ func (h *host) diesSpeaking(vcpus int32) (wires []*wire, boot string) {
 	h.stranger(vcpus)
 	sleep(100 * time.Millisecond)
 	h.mu.Lock()
-	first := h.agent == t // or another fault was
+	first := h.agent == t // false if another fault has ended it
 	if first {
 		h.agent = nil
 	}
@@ -90,17 +90,17 @@ func (h *host) diesSpeaking(vcpus int32) (wires []*wire, boot string) {
 	return wires, state.GetBootId()
 }
 
-// speak has what dead agents said come to their replicas.
+// speak delivers the last messages of dead agents to their replicas.
 func (w *world) speak(wires []*wire) {
 	for _, to := range wires {
 		if words := to.last.letGo(); len(words) > 0 {
 			w.count("a dead agent was heard")
-			_, _ = to.Conn.Write(words) // its replica may be gone
+			_, _ = to.Conn.Write(words) // the replica may be gone
 		}
 	}
 }
 
-// ends ends an agent's life.
+// ends ends an incarnation of an agent.
 func (t *telling) ends(h *host) {
 	t.life.die()
 	for _, w := range h.world.net.wiresOf(t.life) {
@@ -114,8 +114,8 @@ func (t *telling) ends(h *host) {
 	}
 }
 
-// life checks that no life of an agent is a host's row again once another one was, and that
-// none goes back: what is said late replaces nothing. The caller holds mu.
+// life checks that a host's row never returns to an incarnation that another one replaced, nor to
+// an older version: late messages replace nothing. The caller holds mu.
 func (k *checks) life(c *checkedCell, is *shard.Host) {
 	k.count++
 	was := c.hosts[is.UUID]
@@ -133,7 +133,7 @@ func (k *checks) life(c *checkedCell, is *shard.Host) {
 	}
 }
 
-// statesOf counts the states of an agent life that were written till now.
+// statesOf counts the states of an incarnation that have been written.
 func (k *checks) statesOf(boot string) (n int) {
 	k.poll()
 	k.mu.Lock()
@@ -144,8 +144,8 @@ func (k *checks) statesOf(boot string) (n int) {
 	return n
 }
 
-// probeGhost: what an agent said before it died comes late to replicas that hear the next
-// one, and then to one that does not: none writes it.
+// probeGhost delivers last messages of a dead agent late: first to replicas that the next agent
+// reports to, then to a replica that it does not reach. No replica writes them.
 func (w *world) probeGhost() {
 	h := w.hosts[int(w.plan.seed)%len(w.hosts)]
 	at := h.cell.replicas[int(w.plan.seed>>4)%len(h.cell.replicas)]
@@ -161,7 +161,7 @@ func (w *world) probeGhost() {
 	before := w.checks.statesOf(dead)
 	there := func(to *wire) bool { return to.to == at.name }
 	w.speak(slices.DeleteFunc(slices.Clone(wires), there))
-	sleep(2 * time.Second) // who follows waits for who writes
+	sleep(2 * time.Second) // a follower waits for the replica that writes
 	if w.checks.statesOf(dead) != before {
 		w.wrong("%s: what a dead agent said is in the shard, and who wrote it hears the next one", h.name)
 	}

@@ -20,7 +20,7 @@ const (
 	hostDisk   = 200
 )
 
-// host is a machine with its own truth, and an agent on it that tells it.
+// host is a machine with its true state, and an agent that reports it.
 type host struct {
 	world      *world
 	cell       *simCell
@@ -33,14 +33,14 @@ type host struct {
 	reserved int32
 	io       int32
 	disabled bool
-	// instances there are, and those that were stopped here at some time.
+	// instances run here now, stopped have run here.
 	instances map[string]*agentv1.Instance
 	stopped   map[string]bool
 	strangers int
 	agent     *telling
 }
 
-// telling is a life of a host's agent.
+// telling is an incarnation of a host's agent.
 type telling struct {
 	host   *agent.Host
 	life   *life
@@ -65,7 +65,7 @@ func (o oneHost) Run(ctx context.Context) error {
 	return nil
 }
 
-// state is the truth, for the agent to own. The caller holds mu.
+// state returns the true state as a new message, which the agent owns. The caller holds mu.
 func (h *host) state() *agentv1.FullState {
 	s := &agentv1.FullState{
 		Cell: h.cell.name, AgentVersion: 1, HostUuid: h.uuid, ServiceHost: h.name, Nodename: h.name,
@@ -85,7 +85,7 @@ func (h *host) state() *agentv1.FullState {
 	return s
 }
 
-// start begins a life of the agent, unless there is one.
+// start starts the agent, unless it runs.
 func (h *host) start() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,7 +110,7 @@ func (h *host) start() {
 	w.trace("%s starts its agent", h.name)
 }
 
-// killAgent kills the agent: its connections break, and what it knew of claims is forgotten.
+// killAgent kills the agent. Its connections break, and its ledger of claims is lost.
 func (h *host) killAgent() {
 	h.mu.Lock()
 	t := h.agent
@@ -122,7 +122,7 @@ func (h *host) killAgent() {
 	t.ends(h)
 }
 
-// change changes the truth; the agent tells, when there is one.
+// change changes the true state. The agent, if it runs, reports it.
 func (h *host) change(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,8 +132,8 @@ func (h *host) change(f func()) {
 	}
 }
 
-// build starts an instance on a claim, as a compute service does: the agent takes the
-// claim up first, and may refuse.
+// build starts an instance on a claim, as a compute service does. The agent takes the claim up
+// first, and may refuse.
 func (h *host) build(claim, instance string, usages []*agentv1.Usage) error {
 	h.mu.Lock()
 	t := h.agent
@@ -160,7 +160,7 @@ func (h *host) stop(instance string) {
 	h.world.trace("%s stopped %s", h.name, instance)
 }
 
-// stranger starts an instance that nobody asked cellgate for, whether it fits or not.
+// stranger starts an instance that nobody asked cellgate for, even if it does not fit.
 func (h *host) stranger(vcpus int32) {
 	h.change(func() {
 		h.strangers++
@@ -169,8 +169,8 @@ func (h *host) stranger(vcpus int32) {
 	})
 }
 
-// claim has an operation on the host take something that no report names: what the cell
-// claims there meanwhile is rejected where it does not fit.
+// claim makes an operation on the host take resources that no report shows. The host rejects claims
+// of the cell that do not fit beside them.
 func (h *host) claim(id string, lasts time.Duration, usages []*agentv1.Usage) error {
 	h.mu.Lock()
 	t := h.agent
@@ -185,7 +185,7 @@ func (h *host) claim(id string, lasts time.Duration, usages []*agentv1.Usage) er
 	return err
 }
 
-// stopStranger stops the first of them, if any.
+// stopStranger stops the first stranger, if any.
 func (h *host) stopStranger() {
 	h.change(func() {
 		for _, i := range h.state().GetInstances() {
@@ -198,7 +198,7 @@ func (h *host) stopStranger() {
 	})
 }
 
-// ran reports whether an instance was stopped here at some time.
+// ran reports whether an instance has run here and was stopped.
 func (h *host) ran(instance string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -212,7 +212,7 @@ func (h *host) has(instance string) bool {
 	return h.instances[instance] != nil
 }
 
-// usagesOf is what an instance of so many VCPU takes.
+// usagesOf returns what an instance of so many VCPUs uses.
 func usagesOf(host string, vcpus int32) []*agentv1.Usage {
 	return []*agentv1.Usage{
 		{ProviderUuid: host, ResourceClass: "VCPU", Amount: vcpus},

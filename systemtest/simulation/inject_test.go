@@ -8,7 +8,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// inject does what a fault says, and ends it after its time or when all faults end.
+// inject starts a fault, and ends it after its duration or when all faults end.
 func (w *world) inject(f trouble) {
 	if w.over() {
 		return
@@ -34,7 +34,7 @@ func (w *world) disturb(by int) {
 	w.disturbed = time.Now()
 }
 
-// effect begins a fault and gives how it ends; nil when it has.
+// effect starts a fault. It returns how to end it, or nil if the fault has no end.
 func (w *world) effect(f trouble) (end func()) {
 	switch f.kind {
 	case cutLink, slowLink, holdLink, loseCall, strayClaim:
@@ -53,7 +53,7 @@ func (w *world) effect(f trouble) (end func()) {
 func (w *world) onLink(f trouble) func() {
 	switch f.kind {
 	case slowLink:
-		// Mostly as a busy network is, seldom seconds.
+		// Usually a delay of a busy network, rarely of seconds.
 		late := time.Duration(f.size*f.size*f.size*float64(3*time.Second)) + time.Millisecond
 		w.net.on(f.target, f.peer, func(l *link) { l.late = late })
 		return func() { w.net.on(f.target, f.peer, func(l *link) { l.late = 0 }) }
@@ -87,7 +87,7 @@ func (w *world) onGateway(f trouble) func() {
 	panic("no gateway " + f.target)
 }
 
-// jump is how far a clock jumps: seconds or minutes, to and fro.
+// jump returns how far a clock jumps: seconds or minutes, forwards or backwards.
 func jump(f trouble) time.Duration {
 	d := time.Duration((f.size - 0.5) * float64(4*time.Minute))
 	if f.seed%2 == 0 {
@@ -139,7 +139,7 @@ func (w *world) onHost(f trouble) func() {
 			return func() { h.change(func() { h.disabled = false }) }
 		case believeDelta:
 			h.believes(true)
-			// Something to tell while it lasts, and what the lost delta did not change.
+			// The stranger is in a lost delta. The change of io afterwards does not repeat it.
 			h.stranger(1)
 			sleep(300 * time.Millisecond)
 			h.believes(false)
@@ -149,7 +149,7 @@ func (w *world) onHost(f trouble) func() {
 			h.operate(state, f.seed)
 			return func() { h.operate(cellgatev1.HostAdmin_ENABLED, f.seed) }
 		case claimOnHost:
-			// It may be refused: the host is full.
+			// The claim may be refused, because the host is full.
 			_ = h.claim(fmt.Sprintf("local-%d", f.seed), max(f.lasts, time.Second), usagesOf(h.uuid, int32(3+f.seed%5)))
 		case ghostAgent:
 			return h.haunt(f)

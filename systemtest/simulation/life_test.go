@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// life is one life of a part, from its start to its death.
+// life is one run of a part, from its start to its death.
 type life struct {
 	dead chan struct{}
 	once sync.Once
@@ -14,7 +14,7 @@ type life struct {
 
 func newLife() *life { return &life{dead: make(chan struct{})} }
 
-// die ends it: nothing of it reaches anybody any more.
+// die ends the run: nothing that it sends arrives any more.
 func (l *life) die() { l.once.Do(func() { close(l.dead) }) }
 
 func (l *life) over() bool {
@@ -49,7 +49,7 @@ func (g *gate) open() {
 	}
 }
 
-// pass waits until the gate is open, the life is over, or ctx ends.
+// pass waits until the gate is open, the run is over, or ctx ends.
 func (g *gate) pass(ctx context.Context, l *life) error {
 	g.mu.Lock()
 	held := g.held
@@ -67,7 +67,7 @@ func (g *gate) pass(ctx context.Context, l *life) error {
 	}
 }
 
-// clock is a part's, which jumps.
+// clock is the clock of a part. It can jump.
 type clock struct {
 	mu  sync.Mutex
 	off time.Duration

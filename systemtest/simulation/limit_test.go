@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// seedLimit is how much real time a seed may take, for each length of its plan: a hundred
-// times what it does.
+// seedLimit is the real time that a seed may take per unit of its plan's length. It is a hundred
+// times the usual time.
 const seedLimit = 3 * time.Minute
 
-// watched is what is known of a run from outside its bubble.
+// watched gives access to a run from outside its bubble.
 type watched struct {
-	// bubble is as goroutines' stacks name it.
+	// bubble is the bubble's name in stack traces.
 	bubble atomic.Pointer[string]
 	world  atomic.Pointer[world]
 }
@@ -41,9 +41,9 @@ func (o *watched) begins(w *world) {
 	o.world.Store(w)
 }
 
-// within has play run in a bubble, for at most so much real time. A run that takes longer,
-// whose goroutines cannot be ended, is left to itself and has failed; so has one all of
-// whose goroutines wait for each other, and one that panics.
+// within runs play in a bubble, for at most limit of real time. A run that takes longer has failed;
+// its goroutines cannot be ended and stay. A run also fails if all of its goroutines wait for each
+// other, or if it panics.
 func within(t *testing.T, limit time.Duration, play func(*testing.T, *watched) result) result {
 	o := &watched{}
 	done := make(chan result, 1)
@@ -51,7 +51,7 @@ func within(t *testing.T, limit time.Duration, play func(*testing.T, *watched) r
 		r := result{wrongs: []string{"it ended before it was over"}}
 		panicked := false
 		defer func() {
-			if why := recover(); why != nil && !panicked { // what a panic leaves waits for ever
+			if why := recover(); why != nil && !panicked { // goroutines that a panic leaves behind wait for ever
 				r = o.stuck(fmt.Sprint(why))
 			}
 			done <- r
@@ -78,20 +78,20 @@ func within(t *testing.T, limit time.Duration, play func(*testing.T, *watched) r
 // panicText is a panic and where it was, in a function that recovers.
 func panicText(why any) string { return fmt.Sprintf("panic: %v\n%s", why, debug.Stack()) }
 
-// goOn notes a panic of a goroutine that it is deferred in, and the run goes on.
+// goOn, when deferred, records a panic of the goroutine. The run continues.
 func (w *world) goOn() {
 	if why := recover(); why != nil {
 		w.wrong("%s", panicText(why))
 	}
 }
 
-// named does what a seed does. A panic in one of its goroutines that nobody recovers ends
-// the process: the goroutine's head in what is told then has the seed.
+// named runs do under a label with the seed. A panic that nobody recovers ends the process, and its
+// trace then shows the seed.
 func named(seed uint64, do func()) {
 	pprof.Do(context.Background(), pprof.Labels("seed", strconv.FormatUint(seed, 10)), func(context.Context) { do() })
 }
 
-// sleep lets the bubble's time pass.
+// sleep waits on the bubble's clock.
 func sleep(d time.Duration) { time.Sleep(d) }
 
 // stuck is the result of a run that does not come to its end.
@@ -107,8 +107,8 @@ func (o *watched) stuck(why string) (r result) {
 	return r
 }
 
-// goroutines gives the stacks of the run's goroutines that do not wait for each other or
-// for time, and how many do.
+// goroutines returns the stacks of the run's goroutines that neither wait for each other nor for
+// time. It counts the others.
 func (o *watched) goroutines() string {
 	all := make([]byte, 64<<20)
 	all = all[:runtime.Stack(all, true)]
@@ -128,9 +128,9 @@ func (o *watched) goroutines() string {
 	return fmt.Sprintf("%d of its goroutines wait for each other or for time; the others:\n%s", waiting, strings.Join(busy, "\n\n"))
 }
 
-// A run that hangs is given up, and says where it is.
+// A run that hangs is given up, and its result shows where it hangs.
 func TestARunThatHangsIsGivenUp(t *testing.T) {
-	free := make(chan struct{}) // not of the bubble: who waits for it holds up the bubble's time
+	free := make(chan struct{}) // not of the bubble: waiting for it stops the bubble's clock
 	defer close(free)
 	r := within(t, 50*time.Millisecond, func(_ *testing.T, o *watched) result {
 		o.begins(&world{traces: []string{"what came before"}})
@@ -148,7 +148,7 @@ func TestARunThatHangsIsGivenUp(t *testing.T) {
 
 func standsStill(until <-chan struct{}) { <-until }
 
-// So is one whose goroutines wait for each other.
+// A run whose goroutines all wait for each other fails too.
 func TestARunThatIsDeadlockedHasFailed(t *testing.T) {
 	r := within(t, time.Minute, func(*testing.T, *watched) result {
 		waitsForever()
@@ -161,7 +161,7 @@ func TestARunThatIsDeadlockedHasFailed(t *testing.T) {
 
 func waitsForever() { select {} }
 
-// A panic in a run fails it, says where it was, and the others go on.
+// A panic in a run fails the run, and the result shows where it was. Other runs continue.
 func TestARunThatPanicsHasFailed(t *testing.T) {
 	for name, play := range map[string]func(*world){
 		"in the main goroutine": func(w *world) { w.later(time.Hour, func() {}); panics() },
@@ -185,7 +185,8 @@ func TestARunThatPanicsHasFailed(t *testing.T) {
 
 func panics() { panic("a claim of nobody") }
 
-// One in a goroutine of a part, which nobody can recover, ends all, and names the seed.
+// A panic in a goroutine of a part cannot be recovered. It ends the process, and the trace names
+// the seed.
 func TestAPanicOfAPartNamesItsSeed(t *testing.T) {
 	const child = "CELLGATE_SIM_PANICS"
 	if os.Getenv(child) != "" {

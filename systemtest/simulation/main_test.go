@@ -15,8 +15,8 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-// TestMain has the store make what it keeps for the whole process before the first
-// bubble: what is made in one bubble cannot be used in the next.
+// TestMain makes the store create its process-wide state before the first bubble, because objects
+// made in one bubble cannot be used in another.
 func TestMain(m *testing.M) {
 	if err := os.Setenv("GODEBUG", "tracebacklabels=1,"+os.Getenv("GODEBUG")); err != nil {
 		slog.Error("no labels", "error", err)
@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 		slog.Error("no store to test with", "error", err)
 		os.Exit(1)
 	}
-	// A run that is given up stays where it is: these are of the two tests of that (limit_test.go).
+	// The goroutines of a run that is given up stay. The ignored ones belong to the tests in
+	// limit_test.go.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("cellgate/systemtest/simulation.waitsForever"),
 		goleak.IgnoreAnyFunction("cellgate/systemtest/simulation.sleep"), goleak.IgnoreAnyFunction("cellgate/systemtest/simulation.standsStill"),
 		goleak.IgnoreAnyFunction("testing/synctest.testingSynctestTest"), goleak.IgnoreAnyFunction("testing/synctest.Test"))

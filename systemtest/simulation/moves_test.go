@@ -9,8 +9,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// moves migrates a running instance to another host, with a record of the migration that
-// takes its claim over meanwhile, or without; or evacuates it, when its host has failed.
+// moves migrates a running instance to another host, with or without a migration's record that
+// holds the source claim meanwhile. Or it evacuates the instance, as if its host had failed.
 func (c *caller) moves(b *builtOn) error {
 	switch c.rng.IntN(3) {
 	case 0:
@@ -24,8 +24,8 @@ func (c *caller) moves(b *builtOn) error {
 	return c.migrates(b, cellgatev1.Operation_LIVE_MIGRATE, "")
 }
 
-// migrates moves an instance; record is the consumer of its claim meanwhile, empty for
-// none. What it began is ended, but by a caller that goes away before it has the new claim.
+// migrates moves an instance. record is the consumer that holds the source claim meanwhile, or "".
+// The caller completes or undoes the move, unless it gives up before it has the new claim.
 func (c *caller) migrates(b *builtOn, how cellgatev1.Operation, record string) error {
 	if record != "" {
 		if err := c.transfers(b, record); err != nil {
@@ -45,7 +45,7 @@ func (c *caller) migrates(b *builtOn, how cellgatev1.Operation, record string) e
 		return err
 	}
 	to := &builtOn{consumer: b.consumer, vcpus: b.vcpus, promise: got[0], host: c.world.hostOf(got[0].hostUUID)}
-	if c.rng.IntN(4) == 0 { // not moved after all
+	if c.rng.IntN(4) == 0 { // the move is undone
 		if err := c.releases(to, record == ""); err != nil || record == "" {
 			return err
 		}
@@ -54,8 +54,8 @@ func (c *caller) migrates(b *builtOn, how cellgatev1.Operation, record string) e
 	if record == "" {
 		b.promise.set(func(p *promise) { p.moving = true })
 	}
-	// Somebody ends what it began: between the confirm and the migration the instance runs
-	// where no claim is.
+	// The caller must not give up here: between the confirm and the migration, the instance runs on
+	// a host without a claim.
 	ok, err := c.confirms(to, false)
 	if err != nil || !ok {
 		return err
@@ -64,14 +64,14 @@ func (c *caller) migrates(b *builtOn, how cellgatev1.Operation, record string) e
 	switch {
 	case record != "":
 	case how == cellgatev1.Operation_EVACUATE && !c.world.calmSince(began):
-		// The source's cell may have been away: an evacuation does without it, and its
-		// claim stays until somebody releases it (ADR 5).
+		// If the source's cell did not answer, an evacuation goes on without it. The source claim
+		// then stays until somebody releases it (ADR 5).
 	default:
 		b.promise.set(func(p *promise) { p.moved = true })
 	}
 	if to.host.build(to.promise.claim, to.consumer, usagesOf(to.host.uuid, to.vcpus)) != nil {
-		// The destination does not take it: it stays where it runs, and the claim there is
-		// made anew from the host's next report, or the record's is its own again.
+		// The destination refuses the instance, which stays on its host. The host's next report
+		// makes a new claim there, or the record's claim is transferred back.
 		if err := c.releases(to, false); err != nil {
 			return err
 		}
@@ -90,7 +90,8 @@ func (c *caller) migrates(b *builtOn, how cellgatev1.Operation, record string) e
 	return c.releases(&builtOn{consumer: record, promise: b.promise}, false)
 }
 
-// transfers makes the claim of an instance that of a migration's record, or its own again.
+// transfers gives an instance's claim to a migration's record or, if record is "", back to the
+// instance.
 func (c *caller) transfers(b *builtOn, record string) error {
 	p := b.promise
 	from, to := b.consumer, record

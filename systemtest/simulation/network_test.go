@@ -20,12 +20,12 @@ import (
 	"cellgate/internal/rpc"
 )
 
-// callers is the part that all callers are.
+// callers is the one part that stands for all callers.
 const callers = "callers"
 
-// network carries bytes between parts, which have names, and does to them what faults
-// say. A connection keeps its bytes in order; they may be late, held, and lost with the
-// connection. Calls and replies may be lost by themselves.
+// network carries bytes between named parts, and applies faults. The bytes of a connection stay in
+// order. They can be late, held, or lost with the connection. Single calls and replies can be lost
+// too.
 type network struct {
 	seed  uint64
 	wrong func(format string, args ...any)
@@ -41,12 +41,12 @@ type network struct {
 	astray sync.WaitGroup
 }
 
-// link is a pair of parts: who dials, and who listens.
+// link connects the part that dials with the part that listens.
 type link struct {
 	late  time.Duration // at most
-	held  chan struct{} // closed when bytes flow again; nil when they do
-	lose  float64       // of calls
-	stray float64       // of calls that claim or release, and of operators' words
+	held  chan struct{} // closed when bytes flow again; nil when they flow
+	lose  float64       // probability that a call or reply is lost
+	stray float64       // probability, of claims, releases and admin states
 	wires map[*wire]struct{}
 }
 
@@ -64,14 +64,14 @@ func (n *network) link(from, to string) *link {
 	return l
 }
 
-// on changes a link.
+// on changes the link between two parts.
 func (n *network) on(from, to string, change func(*link)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	change(n.link(from, to))
 }
 
-// cut closes the connections of a link; all bytes on their way are lost.
+// cut closes the connections of a link. All bytes in flight are lost.
 func (n *network) cut(from, to string) {
 	n.on(from, to, func(l *link) { l.cut() })
 }
@@ -83,7 +83,7 @@ func (l *link) cut() {
 	clear(l.wires)
 }
 
-// silence closes all connections of a part; it is gone.
+// silence closes those connections of a part for which gone returns true.
 func (n *network) silence(part string, gone func(*wire) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,7 +97,7 @@ func (n *network) silence(part string, gone func(*wire) bool) {
 	}
 }
 
-// each changes all links of a part.
+// each changes every link of a part.
 func (n *network) each(part string, change func(*link)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,7 +140,7 @@ func (l *link) release() {
 	}
 }
 
-// listen has a part answer under its name from now on.
+// listen makes a part reachable under its name.
 func (n *network) listen(part string) *bufconn.Listener {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -149,7 +149,7 @@ func (n *network) listen(part string) *bufconn.Listener {
 	return l
 }
 
-// leave ends that, if it is still l that answers.
+// leave makes the part unreachable again, unless another listener has replaced l.
 func (n *network) leave(part string, l *bufconn.Listener) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -158,7 +158,7 @@ func (n *network) leave(part string, l *bufconn.Listener) {
 	}
 }
 
-// dialer makes connections from a life of a part.
+// dialer opens connections from one run of a part.
 func (n *network) dialer(from string, life *life) func(target string) (*grpc.ClientConn, error) {
 	return func(to string) (*grpc.ClientConn, error) {
 		return rpc.Dial("passthrough:///"+to,
@@ -198,8 +198,7 @@ func (n *network) dial(ctx context.Context, from, to string, life *life) (net.Co
 	return w, nil
 }
 
-// unary loses calls and replies, and makes them late by themselves, so that of two
-// calls the later one may come first.
+// unary loses or delays single calls and replies. The later of two calls may arrive first.
 func (n *network) unary(from, to string) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, full string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if done, err := n.scripted(ctx, from, req, reply, func(ctx context.Context, req, reply any) error {
@@ -245,7 +244,7 @@ const (
 	strayCall
 )
 
-// fate draws what becomes of a call: of the n-th of its kind on a link always the same.
+// fate draws what happens to a call. The n-th call of a method on a link always has the same fate.
 func (n *network) fate(from, to, method string) (before, after time.Duration, how fate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -267,8 +266,8 @@ func (n *network) fate(from, to, method string) (before, after time.Duration, ho
 	return before, after, how
 }
 
-// strays has a call arrive some time after its caller gave it up, which is told that the
-// connection broke.
+// strays makes a call arrive after its caller gave it up. The caller gets an error at once, as if
+// the connection had broken.
 func (n *network) strays(ctx context.Context, full string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts []grpc.CallOption) error {
 	late := proto.Clone(req.(proto.Message))
 	answer := reply.(proto.Message).ProtoReflect().New().Interface()
@@ -276,7 +275,7 @@ func (n *network) strays(ctx context.Context, full string, req, reply any, cc *g
 		sleep(700 * time.Millisecond)
 		free, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_ = invoke(free, full, late, answer, cc, opts...) // nobody hears of it
+		_ = invoke(free, full, late, answer, cc, opts...) // nobody gets the result
 	})
 	return status.Error(codes.Unavailable, "the connection broke after the call was sent")
 }

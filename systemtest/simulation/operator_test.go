@@ -11,9 +11,9 @@ import (
 	"cellgate/shard"
 )
 
-// operate says what an operator wants of a host, until it is answered; what takes a host
-// out of service for some tries only. It may be done all the same, until a later word is
-// answered.
+// operate sets a host's admin state, and repeats the call until it is answered. It gives up after
+// five tries, unless it enables the host. An unanswered call may still take effect, until a later
+// call is answered.
 func (h *host) operate(state cellgatev1.HostAdmin_State, seed uint64) {
 	w := h.world
 	req := &cellgatev1.UpdateHostRequest{HostUuid: h.uuid, AdminState: state, Cell: h.cell.name}
@@ -37,8 +37,8 @@ func (h *host) operate(state cellgatev1.HostAdmin_State, seed uint64) {
 	}
 }
 
-// withheld: no claim is made on a host that an operator took out of service, nor put there.
-// What its host reported is adopted all the same. The caller holds mu.
+// withheld checks that no claim is made on, or moved to, a host that an operator took out of
+// service. Instances that the host reports are adopted all the same. The caller holds mu.
 func (k *checks) withheld(c *checkedCell, e shard.Entry) {
 	after := map[string]*shard.AdminState{}
 	for _, ch := range e.Changes {
@@ -66,8 +66,8 @@ func (k *checks) withheld(c *checkedCell, e shard.Entry) {
 	}
 }
 
-// probeOperator: a claim is not put on an alternate that an operator took out of service
-// since it was answered; withheld holds the shard against that.
+// probeOperator takes the alternates of an answer out of service: a claim must not be moved to one.
+// withheld checks the same in the shard.
 func (w *world) probeOperator() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"cellgate/cell/agents"
 )
 
-// kind is what a fault does.
+// kind is the kind of a fault.
 type kind string
 
 const (
@@ -18,7 +18,7 @@ const (
 	slowLink kind = "bytes delayed"
 	holdLink kind = "bytes held"
 	loseCall kind = "calls and replies lost"
-	// Of a replica.
+	// On a replica.
 	killReplica   kind = "replica killed"
 	stopReplica   kind = "replica stopped"
 	pauseReplica  kind = "replica paused"
@@ -38,15 +38,15 @@ const (
 	startStranger kind = "unknown instance starts"
 	stopStranger  kind = "unknown instance stops"
 	resyncCell    kind = "cell told to start over"
-	// believeDelta: a delta is lost on its way, and its agent is told that it was taken.
+	// believeDelta: a delta is lost on its way, but its agent gets an acceptance.
 	believeDelta kind = "delta lost and believed"
-	// strayClaim: claims, releases and operators' words arrive after their gateway gave them up.
+	// strayClaim: claims, releases and admin states arrive after their gateway gave them up.
 	strayClaim kind = "claim arrives when given up"
-	// adminHost: an operator disables a host, forces it down, or has it in maintenance.
+	// adminHost: an operator disables a host, forces it down, or puts it in maintenance.
 	adminHost kind = "operator's word about a host"
 )
 
-// trouble is one of them, at a time after the start.
+// trouble is one fault, at a time after the start.
 type trouble struct {
 	at     time.Duration
 	kind   kind
@@ -55,7 +55,7 @@ type trouble struct {
 	peer string
 	// lasts is how long a window is, or how long the part is away.
 	lasts time.Duration
-	// size is how late, how far, how much or how likely, by kind.
+	// size is a delay, a distance, an amount or a probability, depending on kind.
 	size float64
 	seed uint64
 }
@@ -68,7 +68,7 @@ func (f trouble) String() string {
 	return fmt.Sprintf("%s for %v, %.3g", s, f.lasts, f.size)
 }
 
-// plan is all that a seed says.
+// plan is everything that a seed determines.
 type plan struct {
 	seed                      uint64
 	cells, replicas, gateways int
@@ -81,12 +81,12 @@ type plan struct {
 	failures                  []failure
 }
 
-// story is what one caller does from a time on.
+// story is what one caller does, from at on.
 type story struct {
 	n    int
 	at   time.Duration
 	seed uint64
-	// group is of 4, or 0 for none: 1 and 2 are of anti-affinity, 3 and 4 of affinity.
+	// group is 1 or 2 (anti-affinity), 3 or 4 (affinity), or 0 for none.
 	group int
 }
 
@@ -121,7 +121,7 @@ func newPlan(seed uint64, length int) *plan {
 			s.group = 1 + draw.IntN(4)
 		}
 		if n > 0 && draw.IntN(2) == 0 {
-			// With the one before it, for the same group.
+			// Together with the previous story, for the same group.
 			s.at, s.group = p.stories[n-1].at+time.Duration(draw.IntN(20))*time.Millisecond, p.stories[n-1].group
 		}
 		p.stories = append(p.stories, s)
@@ -136,7 +136,7 @@ func (p *plan) moment(draw *rand.Rand) time.Duration {
 	return time.Duration(draw.Int64N(int64(p.lasts)))
 }
 
-// kinds has each kind as often as its weight.
+// kinds has each kind as many times as its weight.
 var kinds = []kind{
 	cutLink, cutLink, cutLink, slowLink, slowLink, slowLink, holdLink, holdLink, loseCall, loseCall, loseCall,
 	killReplica, killReplica, killReplica, stopReplica, pauseReplica, pauseReplica, usurpReplica,
@@ -148,7 +148,7 @@ var kinds = []kind{
 
 func (p *plan) drawFault(draw *rand.Rand) trouble {
 	f := trouble{at: p.moment(draw), kind: kinds[draw.IntN(len(kinds))], seed: draw.Uint64()}
-	// Each number is drawn for every kind, so that a new one moves no other fault.
+	// All numbers are drawn for every kind, so that a new kind changes no other fault.
 	c, h, r, g := draw.IntN(p.cells), draw.IntN(p.hostsEach), draw.IntN(p.replicas), draw.IntN(p.gateways)
 	long, size, side := draw.Float64(), draw.Float64(), draw.IntN(3)
 	host, replica, gateway := p.hostName(c, h), p.replicaName(c, r), p.gatewayName(g)
@@ -178,7 +178,7 @@ func (p *plan) drawFault(draw *rand.Rand) trouble {
 	default:
 		f.target = replica
 	}
-	// Mostly short, seldom long: the square of it.
+	// The square makes most faults short and few long.
 	f.lasts = time.Duration(long * long * float64(20*time.Second)).Round(time.Millisecond)
 	f.size = size
 	return f

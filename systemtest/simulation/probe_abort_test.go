@@ -22,8 +22,9 @@ type given struct {
 	agent     *telling
 }
 
-// probeAbort: what hosts abort while their connections are cut has its room back once those
-// are there again, cannot be confirmed, and goes on to an alternate; a confirmed claim ends.
+// probeAbort makes hosts abort claims while their connections are cut. Once they are connected
+// again, the resources are free. The pending claim cannot be confirmed, but can move to an
+// alternate. The confirmed claim ends.
 func (w *world) probeAbort() {
 	d := w.doors[0]
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -35,9 +36,9 @@ func (w *world) probeAbort() {
 		}
 	}
 	if len(all) == 0 {
-		return // all is full
+		return // everything is full
 	}
-	sleep(time.Second) // the cell has offered them
+	sleep(time.Second) // the cell has offered the claims
 	for _, g := range all {
 		for _, r := range g.host.cell.replicas {
 			w.net.cut(g.host.name, r.name)
@@ -55,7 +56,7 @@ func (w *world) probeAbort() {
 	w.count("probed: hosts aborted claims")
 }
 
-// claimToAbort makes a claim that an operation on its host takes up; nil when all is full.
+// claimToAbort makes a claim, and its host takes it up. It returns nil if everything is full.
 func (w *world) claimToAbort(ctx context.Context, d *door, n int, confirmed bool) *given {
 	consumer := uuidOf(0xf, 94_001+n)
 	req := probeRequest(fmt.Sprintf("abort-%d", n), 1, consumer)

@@ -17,11 +17,11 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// script is what becomes of a gateway's claims and releases in a probe. call does the call,
-// as often as it is called, and gives the answer and whether that is an error.
+// script decides what happens to a gateway's claims and releases in a probe. Each use of call sends
+// the request once.
 type script func(ctx context.Context, req *cellv1.ClaimBatchRequest, call func(context.Context) (*cellv1.ClaimBatchResponse, error)) (*cellv1.ClaimBatchResponse, error)
 
-// follow has the claims and releases of a part go by a script; nil ends it.
+// follow runs the claims and releases of a part through a script. nil ends it.
 func (n *network) follow(from string, s script) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -31,7 +31,7 @@ func (n *network) follow(from string, s script) {
 	n.scripts[from] = s
 }
 
-// scripted does a call by the script of a part; false when there is none for it.
+// scripted runs a call through the part's script. It returns false if no script applies.
 func (n *network) scripted(ctx context.Context, from string, req, reply any, invoke func(ctx context.Context, req, reply any) error) (bool, error) {
 	n.mu.Lock()
 	s := n.scripts[from]
@@ -81,8 +81,8 @@ func probeRequest(what string, vcpus int32, consumers ...string) *cellgatev1.Sel
 	}
 }
 
-// probeUndo: of two instances one finds its place taken between the proposal and the
-// claim, so the request fails; then the claim of the other is gone with the answer.
+// probeUndo takes the place of one of two instances between proposal and claim, so that the request
+// fails. The other instance's claim must be gone when the answer comes.
 func (w *world) probeUndo() {
 	vcpus := w.roomForTwo()
 	if vcpus == 0 {
@@ -142,8 +142,8 @@ func (w *world) probeUndo() {
 	sleep(2 * time.Second)
 }
 
-// roomForTwo is an amount of VCPU that fits on two hosts, once on each, and on no other;
-// 0 when there is none.
+// roomForTwo returns a number of VCPUs that fits once on each of two hosts, and on no other host.
+// It returns 0 if there is none.
 func (w *world) roomForTwo() int32 {
 	var left []int64
 	for _, c := range w.cells {
@@ -163,7 +163,7 @@ func (w *world) roomForTwo() int32 {
 	return int32(left[1])
 }
 
-// liveOf gives the live claims of consumers, by claim_id.
+// liveOf returns the claim_ids of the consumers' live claims.
 func (k *checks) liveOf(consumers []string) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -178,9 +178,8 @@ func (k *checks) liveOf(consumers []string) []string {
 	return slices.Sorted(maps.Keys(live))
 }
 
-// probeKeep: a caller gives up before the answer to a claim comes, and its gateway's
-// release is late; the same request, sent again, is answered with the claim, which the
-// release does not end.
+// probeKeep makes a caller give up before its claim is answered, and delays the gateway's release.
+// The request is sent again and is answered with that claim. The late release must not end it.
 func (w *world) probeKeep() {
 	d, again, consumer := w.doors[0], w.doors[len(w.doors)-1], uuidOf(0xf, 92_001)
 	req := probeRequest("keep", 1, consumer)
@@ -193,7 +192,7 @@ func (w *world) probeKeep() {
 		mu.Unlock()
 		switch {
 		case len(claimed(req)) > 0 && first:
-			_, _ = call(ctx) // whatever it says, nobody hears it
+			_, _ = call(ctx) // nobody gets the result
 			mu.Lock()
 			made = claimed(req)
 			mu.Unlock()
@@ -219,12 +218,12 @@ func (w *world) probeKeep() {
 	mu.Unlock()
 	if fault.KindOf(err) == fault.NoValidHost && len(was) == 0 {
 		close(free)
-		return // all is full
+		return // everything is full
 	}
 	if err == nil || len(was) != 1 {
 		w.wrong("a claim is made and its answer is lost: %v, %v, claims %v", got, err, was)
 	}
-	sleep(2 * tailEvery) // all replicas' tables have it
+	sleep(2 * tailEvery) // all replicas' tables have the claim
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	got, err = again.scheduler().SelectDestinations(ctx, req)
@@ -247,7 +246,8 @@ func (w *world) probeKeep() {
 	w.releaseProbe(again, consumer, claim)
 }
 
-// probeLate: a claim comes after its gateway gave it up and released it; it is not made.
+// probeLate delivers a claim after its gateway gave it up and released it. The claim must not be
+// made.
 func (w *world) probeLate() {
 	d, consumer := w.doors[0], uuidOf(0xf, 93_001)
 	var mu sync.Mutex
@@ -280,14 +280,14 @@ func (w *world) probeLate() {
 	defer cancel()
 	got, err := d.scheduler().SelectDestinations(ctx, probeRequest("late", 1, consumer))
 	w.net.follow(d.name, nil)
-	sleep(3 * time.Second) // what is given back behind the answer is
+	sleep(3 * time.Second) // releases after the answer are done
 	if err == nil {
 		w.releaseProbe(d, consumer, got.GetDestinations()[0].GetSelected().GetClaimId())
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if late != nil && gone[lost[0]] {
-		_, _ = late(ctx) // refused, or so the shard must say
+		_, _ = late(ctx) // it must be refused; the shard shows if it was not
 		w.checks.poll()
 		if slices.Contains(w.checks.liveOf([]string{consumer}), lost[0]) {
 			w.wrong("I4: claim %s came after it was released, and was made", short8(lost[0]))

@@ -20,11 +20,11 @@ import (
 // lost are calls of a part that do not arrive.
 type lost struct {
 	is func(req any) bool
-	// late does the first of them.
+	// late sends the first such call.
 	late func()
 }
 
-// lose has the calls of a part not arrive that are such.
+// lose makes those calls of a part not arrive for which is returns true.
 func (n *network) lose(from string, is func(req any) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -34,7 +34,8 @@ func (n *network) lose(from string, is func(req any) bool) {
 	n.lost[from] = &lost{is: is}
 }
 
-// find ends that, and gives the first of the calls, which arrives when it is called; nil for none.
+// find ends the loss. It returns a function that sends the first lost call, or nil if there was
+// none.
 func (n *network) find(from string) func() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,14 +56,14 @@ func (n *network) loses(ctx context.Context, from, full string, req, reply any, 
 		l.late = func() {
 			free, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
-			_ = invoke(free, full, late, answer, cc, opts...) // nobody hears of it
+			_ = invoke(free, full, late, answer, cc, opts...) // nobody gets the result
 		}
 	}
 	return true
 }
 
-// probeWord: an operator's word and a service's facts, of which nobody knew whether they were
-// taken, come after what was said and answered later: they change nothing.
+// probeWord delivers an admin state and facts late, after newer ones were answered. The late ones,
+// whose outcome was unknown, must change nothing.
 func (w *world) probeWord() {
 	d, h := w.doors[0], w.hosts[int(w.plan.seed)%len(w.hosts)]
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -116,14 +117,14 @@ func (w *world) probeWord() {
 	}
 	comesLate("an operator's word", word(cellgatev1.HostAdmin_DISABLED), word(cellgatev1.HostAdmin_ENABLED))
 	comesLate("facts", facts(2), facts(1))
-	comesLate("facts", facts(3), facts(1)) // what is so already
+	comesLate("facts", facts(3), facts(1)) // the same facts as before
 	comesLate("facts", facts(4), forget)
-	comesLate("facts", facts(5), forget) // what is not there already
+	comesLate("facts", facts(5), forget) // there are none already
 	w.checks.poll()
 }
 
-// probeRelease: the release of a move's source comes after the move was given up and the
-// source was a record's for a while: it ends nothing.
+// probeRelease delivers the release of a move's source late. By then the move was given up, and a
+// migration's record held the source claim for a while. The release must end nothing.
 func (w *world) probeRelease() {
 	if len(w.cells) < 2 {
 		return
@@ -152,9 +153,9 @@ func (w *world) probeRelease() {
 		if fault.KindOf(err) != fault.NoValidHost {
 			w.wrong("an instance of a probe is not placed: %v", err)
 		}
-		return // all is full
+		return // everything is full
 	}
-	sleep(2 * tailEvery) // all replicas' tables have it
+	sleep(2 * tailEvery) // all replicas' tables have the claim
 	w.net.lose(d.name, func(req any) bool {
 		batch, is := req.(*cellv1.ClaimBatchRequest)
 		return is && slices.Contains(released(batch), source.GetClaimId())

@@ -17,9 +17,8 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// probe asks, when all is quiet and compared, whether hosts still have the last word on
-// claims: an operation takes all that a host has, which the cell does not know, and then
-// an instance is asked for there.
+// probe runs after all is quiet and compared. It checks that hosts still judge claims: an operation
+// takes all of a host, without the cell's knowledge, and then an instance is requested there.
 func (w *world) probe() {
 	w.probeResync()
 	w.probeOperator()
@@ -52,8 +51,8 @@ func (w *world) probe() {
 	w.probeGhost()
 }
 
-// probeSilence: a host that was down when the replicas of its cell end is not proposed by
-// those that start, and is once it is heard.
+// probeSilence restarts the replicas of a cell while a host is down. They must not propose the host
+// until its agent reports again.
 func (w *world) probeSilence() {
 	h := w.hosts[int(w.plan.seed)%len(w.hosts)]
 	silent := func() bool {
@@ -72,7 +71,7 @@ func (w *world) probeSilence() {
 	for _, r := range h.cell.replicas {
 		r.start()
 	}
-	sleep(downAfter / 2) // it would be up for so long
+	sleep(downAfter / 2) // a host that had just reported would still be up
 	for _, r := range h.cell.replicas {
 		if up, err := r.proposes(h); up || err != nil {
 			w.wrong("%s was started and proposes %s, whose agent is gone: %t, %v", r.name, h.name, up, err)
@@ -91,11 +90,11 @@ func (w *world) probeSilence() {
 	w.count("started with a host that was down")
 }
 
-// longestConnect is enough for an agent's waits between connections, and for what it says
-// to be in the shard.
+// longestConnect covers an agent's waits between connections, and the time until its report is in
+// the shard.
 const longestConnect = 20 * time.Second
 
-// proposes reports whether a replica proposes a host for what takes nothing.
+// proposes reports whether a replica proposes the host for a request without resources.
 func (r *replica) proposes(h *host) (bool, error) {
 	life := newLife()
 	defer life.die()
@@ -117,8 +116,8 @@ func (r *replica) proposes(h *host) (bool, error) {
 	return slices.Contains(wiretest.Hosts(p), h.uuid), nil
 }
 
-// left is the VCPU that no instance has, by the host's own truth: of a claim whose caller
-// forgot it, only the shard knows.
+// left returns the VCPUs that no instance uses, by the host's true state. Claims that their callers
+// forgot are not included: only the shard knows them.
 func (h *host) left() int32 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,7 +128,7 @@ func (h *host) left() int32 {
 	return n
 }
 
-// booked are the claims in the host's book.
+// booked returns the claims in the agent's ledger.
 func (h *host) booked() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,8 +139,8 @@ func (h *host) booked() []string {
 	return ids
 }
 
-// probeHost: what a host rejects is passed over in sync mode, cannot be confirmed in
-// async mode, and is only noted in shadow mode.
+// probeHost checks a claim that the host rejects. In sync mode the host is passed over, in async
+// mode the confirm fails, and in shadow mode the rejection is only noted.
 func (w *world) probeHost(h *host) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -174,7 +173,7 @@ func (w *world) probeHost(h *host) {
 	}
 }
 
-// probeResync: asked to start over, each host says all it has as a new version.
+// probeResync asks all hosts to start over. Each must report its whole state as a new version.
 func (w *world) probeResync() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -182,7 +181,7 @@ func (w *world) probeResync() {
 	for _, h := range w.hosts {
 		before[h.uuid] = h.version()
 	}
-	// What is on its way then is of before.
+	// Messages in flight then precede the Resync.
 	for _, h := range w.hosts {
 		for _, r := range h.cell.replicas {
 			w.net.on(h.name, r.name, func(l *link) { l.late = 300 * time.Millisecond })
@@ -214,7 +213,7 @@ func (w *world) probeResync() {
 	w.count("started over")
 }
 
-// version is that of the agent's newest state.
+// version returns the version of the agent's newest state.
 func (h *host) version() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

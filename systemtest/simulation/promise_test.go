@@ -8,26 +8,27 @@ import (
 	"cellgate/shard"
 )
 
-// promise is what a caller was told: that it has a claim. What it did with it since says
-// which ends of the claim are right.
+// promise is a claim that a caller was given. What the caller has done with it decides which ends
+// of the claim are right.
 type promise struct {
 	checks                          *checks
 	claim, consumer, cell, hostUUID string
 	alternates                      []string
-	// began is when the call was first sent that was answered with it last, confirmedAt
-	// when it was confirmed.
+	// began is when the request that was last answered with the claim was first sent, confirmedAt
+	// when the claim was confirmed.
 	began, confirmedAt time.Time
 
 	confirmed, released, refused, moved bool
-	// releasing, confirming, swapping, moving: a call was sent that does it, and may do it late.
+	// releasing, confirming, swapping, moving: such a call was sent, and may take effect late.
 	releasing, confirming, swapping, moving bool
-	// doubted: its request was sent again and is not answered yet; superseded: it was,
-	// with another claim.
+	// doubted: the request was sent again and is not answered yet. superseded: the repeated request
+	// was answered with another claim.
 	doubted, superseded bool
-	// abortedOn is the host where an operation aborted it, abortedBy that host's agent then.
+	// abortedOn is the host that aborted the claim, abortedBy the agent that ran there.
 	abortedOn string
 	abortedBy *telling
-	// left: its lease is to end it; kept: its instance is gone, and its caller did not release it.
+	// left: the lease is to end the claim. kept: the instance has ended, and the caller did not
+	// release the claim.
 	left, kept bool
 }
 
@@ -37,12 +38,12 @@ func (p *promise) set(change func(*promise)) {
 	change(p)
 }
 
-// mayEnd reports whether a release of the claim is somebody's will.
+// mayEnd reports whether some call may release the claim.
 func (p *promise) mayEnd() bool {
 	return p.releasing || p.moving || p.doubted || p.superseded
 }
 
-// promised notes an answer; the same claim is the same promise.
+// promised records an answer. Answers with the same claim share one promise.
 func (k *checks) promised(consumer string, d *cellgatev1.Destinations, began time.Time) *promise {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,14 +64,14 @@ func (k *checks) promised(consumer string, d *cellgatev1.Destinations, began tim
 	return p
 }
 
-// ask has a promise checked once all that was acknowledged by now is read.
+// ask schedules a check of the promise, once all that was acknowledged by now has been read.
 func (k *checks) ask(p *promise) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.asked = append(k.asked, p)
 }
 
-// kept checks a promise against the claim there is. The caller holds mu.
+// kept checks a promise against the claim in the shard. The caller holds mu.
 func (k *checks) kept(p *promise) {
 	k.count++
 	c := k.claimOf(p.claim)
@@ -94,7 +95,7 @@ func (k *checks) kept(p *promise) {
 	}
 }
 
-// oneConfirmed: over the cells that answer, a consumer has one confirmed claim (ADR 5).
+// oneConfirmed checks that a consumer has one confirmed claim over the cells that answer (ADR 5).
 func (k *checks) oneConfirmed(p *promise, c *shard.Claim) {
 	for _, cell := range k.cells {
 		for _, o := range cell.claims {
@@ -110,7 +111,7 @@ func (k *checks) oneConfirmed(p *promise, c *shard.Claim) {
 	}
 }
 
-// hostOf gives the host that a claim is on in its shard now; "" for none.
+// hostOf returns the host of a claim in its shard now, or "".
 func (k *checks) hostOf(id string) string {
 	k.poll()
 	k.mu.Lock()
@@ -131,8 +132,7 @@ func (k *checks) claimOf(id string) *shard.Claim {
 	return found
 }
 
-// wanted gives the claims that are to be there at the end, and those of which nobody
-// knows whether they are.
+// wanted returns the claims that must be live at the end, and those that may be.
 func (k *checks) wanted() (want, may map[string]*promise) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,13 +15,13 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// longestQuiet is enough for all that goes on behind answers: the longest lease (30 s) and
-// what takes one again (30 s), a host's silence, the waits of agents between connections
-// (15 s), and what replicas compare each minute.
+// longestQuiet covers all work behind answers: the longest lease and its renewal (30 s each), a
+// host's silence, the agents' waits between connections (15 s), and the replicas' comparison each
+// minute.
 const longestQuiet = 110 * time.Second
 
-// compare waits until all is quiet, and then holds shards, tables and hosts against each
-// other, and against what callers were told.
+// compare waits until all is quiet. It then compares shards, tables and hosts with each other, and
+// with what callers were promised.
 func (w *world) compare() {
 	sleep(longestQuiet)
 	w.checks.poll()
@@ -46,7 +46,7 @@ func (w *world) compare() {
 	w.promisesKept()
 }
 
-// sameAsJournal: who read the journal has what the rows are (I3, I8).
+// sameAsJournal checks that the journal gives the same rows as the shard has (I3, I8).
 func (w *world) sameAsJournal(k *checkedCell, rows *shardtest.Rows) {
 	told := shardtest.NewRows()
 	told.Hosts, told.Usages, told.AdminStates = k.hosts, k.usages, k.admins
@@ -61,7 +61,8 @@ func (w *world) sameAsJournal(k *checkedCell, rows *shardtest.Rows) {
 	}
 }
 
-// compareHost: the shard has what the host's agent says, and claims for its instances.
+// compareHost checks that the shard has the state of the host's agent, and claims for its
+// instances.
 func (w *world) compareHost(h *host, rows *shardtest.Rows) {
 	h.mu.Lock()
 	truth, _ := h.agent.host.State()
@@ -122,8 +123,8 @@ func (w *world) compareHost(h *host, rows *shardtest.Rows) {
 	w.compareBook(h, book, rows, exist)
 }
 
-// compareBook: the claims that the agent holds are those of the shard whose instances are
-// not there yet, and no others.
+// compareBook checks the agent's ledger: it holds exactly the shard's claims whose instances do not
+// run yet.
 func (w *world) compareBook(h *host, book []*agentv1.HostClaim, rows *shardtest.Rows, exist map[string]*agentv1.Instance) {
 	held := map[string]bool{}
 	for _, b := range book {
@@ -148,8 +149,8 @@ func (w *world) compareBook(h *host, book []*agentv1.HostClaim, rows *shardtest.
 	}
 }
 
-// compareClaims: every claim is somebody's: of an instance that is there, or of a caller
-// that was told so (I4).
+// compareClaims checks that every claim belongs to a running instance, or to a caller that was
+// given it (I4).
 func (w *world) compareClaims(c *simCell, rows *shardtest.Rows) {
 	want, may := w.checks.wanted()
 	for _, id := range sortedKeys(rows.Claims) {
@@ -164,7 +165,7 @@ func (w *world) compareClaims(c *simCell, rows *shardtest.Rows) {
 	}
 }
 
-// promisesKept: what was confirmed and not given back is there (I3, I8).
+// promisesKept checks that every claim that was confirmed and not released is live (I3, I8).
 func (w *world) promisesKept() {
 	want, _ := w.checks.wanted()
 	w.checks.mu.Lock()
@@ -178,7 +179,7 @@ func (w *world) promisesKept() {
 	}
 }
 
-// free is what a host has left of a class, by the shard's rows.
+// free returns what a host has left of a resource class, by the shard's rows.
 func free(rows *shardtest.Rows, h *host, class string) int64 {
 	for _, inv := range rows.Hosts[h.uuid].Providers[0].Inventories {
 		if inv.ResourceClass == class {
@@ -188,8 +189,8 @@ func free(rows *shardtest.Rows, h *host, class string) int64 {
 	return 0
 }
 
-// compareTable asks a replica's table what fits where, at each amount where the answer
-// changes: it says what the shard's rows say.
+// compareTable asks a replica's table which hosts fit, at each amount where the answer changes. The
+// answers must match the shard's rows.
 func (w *world) compareTable(r *replica, rows *shardtest.Rows) {
 	life := newLife()
 	defer life.die()
@@ -253,7 +254,7 @@ func placement(m *cellv1.Placement) []byte {
 	return b
 }
 
-// comparePassing: the hosts with so much left pass, and no others.
+// comparePassing checks that exactly the hosts with so much left pass.
 func (w *world) comparePassing(ctx context.Context, r *replica, client cellv1.CellSchedulerClient, mine map[string]*host, rows *shardtest.Rows, class string, amount int64) {
 	w.checks.checked()
 	out, err := client.ProposeBatch(ctx, &cellv1.ProposeBatchRequest{Queries: []*cellv1.Query{{Limit: 100, Seed: 1, Placement: placement(&cellv1.Placement{
@@ -274,7 +275,7 @@ func (w *world) comparePassing(ctx context.Context, r *replica, client cellv1.Ce
 	}
 }
 
-// compareGroups: the table knows where the members of groups are.
+// compareGroups checks that the table knows the hosts of groups' members.
 func (w *world) compareGroups(ctx context.Context, r *replica, client cellv1.CellSchedulerClient, rows *shardtest.Rows) {
 	groups := map[string]map[string]map[string]bool{} // members by group and host
 	for _, c := range rows.Claims {

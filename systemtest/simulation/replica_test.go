@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// downAfter is how long a host may be silent, beatEvery how often it says that it
-	// lives, tailEvery how often journals are read, compareEvery how often a replica
-	// compares its table with the shard and the hosts.
+	// downAfter is how long a host may be silent. beatEvery is the heartbeat interval, and
+	// tailEvery the interval of reading journals. compareEvery is how often a replica compares its
+	// table with the shard and the hosts.
 	downAfter    = 20 * time.Second
 	beatEvery    = 5 * time.Second
 	tailEvery    = 250 * time.Millisecond
@@ -36,7 +36,7 @@ type simCell struct {
 	replicas []*replica
 
 	mu sync.Mutex
-	// lives has the newest life of each replica that opened a lane.
+	// lives is the newest incarnation of each replica that opened a lane.
 	lives map[string]int
 }
 
@@ -59,11 +59,11 @@ type replica struct {
 	clock clock
 
 	mu   sync.Mutex
-	n    int // lives begun
+	n    int // number of incarnations started
 	runs *running
 }
 
-// running is a life of a replica.
+// running is an incarnation of a replica.
 type running struct {
 	life   *life
 	paused *gate
@@ -75,7 +75,7 @@ type running struct {
 	ended  chan error
 }
 
-// start begins a life, unless there is one.
+// start starts an incarnation, unless one runs.
 func (r *replica) start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +114,7 @@ func (r *replica) start() {
 	go func() {
 		err := <-ended
 		run.ended <- err
-		// A replica that ends by itself is started again by its machine.
+		// A replica that ends by itself is restarted, as a supervisor would.
 		r.mu.Lock()
 		own := r.runs == run
 		r.mu.Unlock()
@@ -129,7 +129,8 @@ func (r *replica) start() {
 	}()
 }
 
-// stopIncarnation ends the life there is: gently, or at once, with all that is on its way lost.
+// stopIncarnation ends the current incarnation: gently, or at once, with all messages in flight
+// lost.
 func (r *replica) stopIncarnation(gently bool) {
 	r.mu.Lock()
 	run := r.runs
@@ -144,7 +145,7 @@ func (r *replica) stopIncarnation(gently bool) {
 		run.cancel()
 		err := <-run.ended
 		run.ended <- err
-		// Another fault may have started the next life meanwhile.
+		// Another fault may have started the next incarnation.
 		if gently && err != nil && !errors.Is(err, shard.ErrFenced) {
 			r.world.wrong("%s was stopped and ended with %v", r.name, err)
 		}
@@ -153,15 +154,15 @@ func (r *replica) stopIncarnation(gently bool) {
 	}
 }
 
-// alive gives the life there is; nil for none.
+// alive returns the current incarnation, or nil.
 func (r *replica) alive() *running {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.runs
 }
 
-// usurp starts another process under the name of a replica that is paused, and lets the
-// old one wake after that: its lane is fenced.
+// usurp pauses a replica, starts another process under its name, and later resumes the old one,
+// whose lane is then fenced.
 func (r *replica) usurp(wakes time.Duration) {
 	r.mu.Lock()
 	old := r.runs

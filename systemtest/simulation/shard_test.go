@@ -11,25 +11,25 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// handle is what one life of a replica has of its cell's shard: a connection that dies
-// with it, that is slow, and that loses answers. A lane of a life that another one of the
-// replica has followed is fenced, as in a database.
+// handle is the access of one incarnation of a replica to its cell's shard. The connection dies
+// with the incarnation, can be slow, and can lose answers. If a newer incarnation of the replica
+// has opened a lane, older ones are fenced, as in a database.
 type handle struct {
 	shard.Store
 	cell    *simCell
 	replica string
-	n       int // of the replica's lives
+	n       int // number of the incarnation
 	life    *life
 	paused  *gate
 
 	mu sync.Mutex
-	// late is how late a call and its answer are at most, fail how likely it fails
-	// before it is done, lose how likely its answer is lost.
+	// late is the longest delay of a call or its answer. fail is the probability that a call fails
+	// without effect, lose that its answer is lost.
 	late       time.Duration
 	fail, lose float64
 	rng        *rand.Rand
-	// read is the position of the last reading of the journal to its end, shown the one
-	// that the table has certainly come to; see following.
+	// read is the position of the last read to the journal's end. shown is a position that the
+	// table has certainly reached; see following.
 	read, shown shard.Cursor
 }
 
@@ -39,7 +39,7 @@ func (h *handle) set(change func(*handle)) {
 	change(h)
 }
 
-// store is the handle as a cell has it.
+// store returns the handle as the cell gets it.
 func (h *handle) store() shard.Store {
 	return &following{Store: &shardtest.Faulty{Store: h, Before: h.before, After: h.after}, handle: h}
 }
@@ -68,7 +68,7 @@ func (h *handle) before(ctx context.Context, c shardtest.Call) error {
 	return nil
 }
 
-// after is the way back of a call that was done.
+// after applies the faults on the way back of a call that took effect.
 func (h *handle) after(ctx context.Context, c shardtest.Call) error {
 	late, _, loses := h.draw()
 	err := h.way(ctx, late)
@@ -96,14 +96,14 @@ func (h *handle) way(ctx context.Context, late time.Duration) error {
 	return h.paused.pass(ctx, h.life)
 }
 
-// fenced reports whether a newer life of the replica has opened a lane.
+// fenced reports whether a newer incarnation of the replica has opened a lane.
 func (h *handle) fenced() bool {
 	h.cell.mu.Lock()
 	defer h.cell.mu.Unlock()
 	return h.cell.lives[h.replica] > h.n
 }
 
-// OpenLane fences the lives before.
+// OpenLane fences the replica's earlier incarnations.
 func (h *handle) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {
 	l, err := h.Store.OpenLane(ctx, replica)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"cellgate/internal/norace"
 )
 
-// settings of a run, from the environment: so many seeds from the first one on, by default
-// one when the first is named.
+// settings of a run, from the environment: how many seeds run, from first on. If only first is set,
+// one seed runs.
 type settings struct {
 	first, seeds uint64
 	runs         int
@@ -50,14 +50,14 @@ func settingsOf(t *testing.T) settings {
 	return s
 }
 
-// sums is what all seeds came to.
+// sums adds up the results of all seeds.
 type sums struct {
 	mu              sync.Mutex
 	seeds, failed   int
 	entries, checks int
 	virtual         time.Duration
 	counts          map[string]int
-	// histories has how many of a seed's runs had each history.
+	// histories counts, for each seed, the runs that had each history.
 	histories map[uint64]map[uint64]int
 }
 
@@ -78,7 +78,7 @@ func (s *sums) add(seed uint64, r result) {
 	s.histories[seed][hash(r.history...)]++
 }
 
-// replayed counts the seeds of which every run had the same history.
+// replayed counts the seeds whose runs all had the same history.
 func (s *sums) replayed() (same int) {
 	for _, h := range s.histories {
 		if len(h) == 1 {
@@ -98,9 +98,8 @@ func (s *sums) String() string {
 	return b.String()
 }
 
-// TestI1_I2_I3_I4_I8_I9_Simulation: whatever the seeds' faults do, no invariant is broken
-// on the way, and after quiet all replicas' tables, all agents' truths and the shards are
-// the same.
+// Whatever faults the seeds inject, no invariant is broken. After a quiet time, all replicas'
+// tables, all agents' true states and the shards agree.
 func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
 	norace.Skip(t, norace.Runtime)
 	set := settingsOf(t)
@@ -122,7 +121,7 @@ func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
 	if set.seeds < 200 {
 		return
 	}
-	// A plan that does nothing proves nothing.
+	// A fault that no seed injects is not tested.
 	for _, k := range slices.Concat(kinds, ownKinds) {
 		if all.counts["fault: "+string(k)] == 0 {
 			t.Errorf("no seed had the fault %q", k)
@@ -139,7 +138,7 @@ func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
 	}
 }
 
-// play runs one seed, and tells how to run it again when something was wrong.
+// play runs one seed. If something was wrong, it prints how to run the seed again.
 func play(t *testing.T, seed uint64, set settings) (r result) {
 	t.Helper()
 	p := newPlan(seed, set.length)
@@ -161,7 +160,7 @@ func play(t *testing.T, seed uint64, set settings) (r result) {
 	return r
 }
 
-// traceOf is what came before the first thing that was wrong, and some of what came after.
+// traceOf returns the trace up to the first wrong event, and some of what follows.
 func traceOf(r result) string {
 	if os.Getenv("CELLGATE_SIM_TRACE") != "" {
 		return strings.Join(r.traces, "\n")

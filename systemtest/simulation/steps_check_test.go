@@ -6,7 +6,8 @@ import (
 	"cellgate/shard"
 )
 
-// The check of affinity finds members that are apart, and lets a lost call's claim be.
+// The affinity check finds members that are apart, but accepts the second claim that a lost call
+// leaves.
 func TestI9_CheckOfAffinity(t *testing.T) {
 	claim := func(group, instance, host string) *shard.Claim {
 		return &shard.Claim{ConsumerUUID: instance, ServiceHost: host, Group: &shard.Group{UUID: group, Policy: "affinity"}}

@@ -72,7 +72,7 @@ func (k *checks) ended(e shard.Entry, was, is *shard.Claim, bad func(string, ...
 		}
 		k.nobodys(p, is, "it was ended as rejected", bad)
 	case shard.Released:
-		// What its host reported once may end with its instance.
+		// A claim whose instance the host has reported may end with that instance.
 		if was.Seen && k.world.hostOf(was.HostUUID).ran(was.Instance()) {
 			return
 		}
@@ -87,7 +87,7 @@ func (k *checks) ended(e shard.Entry, was, is *shard.Claim, bad func(string, ...
 	}
 }
 
-// taken reports whether a confirmed claim has replaced one.
+// taken reports whether a confirmed claim has replaced the claim.
 func (k *checks) taken(e shard.Entry, id string) bool {
 	for _, ch := range e.Changes {
 		if ch.Claim != nil && ch.Claim.Moves == id && ch.Claim.State == shard.Confirmed {
@@ -104,7 +104,7 @@ func (k *checks) taken(e shard.Entry, id string) bool {
 	return false
 }
 
-// nobodys notes an end that is right only while nobody was told that there is the claim.
+// nobodys records an end that is right only if no caller was given the claim.
 func (k *checks) nobodys(p *promise, is *shard.Claim, what string, bad func(string, ...any)) {
 	k.ends[is.ClaimID] = fmt.Sprintf("%s on %s", what, is.ServiceHost)
 	if p != nil && !p.mayEnd() {
@@ -112,7 +112,8 @@ func (k *checks) nobodys(p *promise, is *shard.Claim, what string, bad func(stri
 	}
 }
 
-// consumer: one live claim in a shard, and one beside it that moves it (I2).
+// consumer checks that a consumer has one live claim in a shard, and at most one more that moves
+// the first (I2).
 func (k *checks) consumer(c *checkedCell, consumer string) {
 	k.count++
 	var live []*shard.Claim
@@ -126,7 +127,7 @@ func (k *checks) consumer(c *checkedCell, consumer string) {
 	}
 }
 
-// antiAffinity: at most so many members of a group on a host (I9).
+// antiAffinity checks that no host has more members of a group than its policy allows (I9).
 func (k *checks) antiAffinity(c *checkedCell, changed *shard.Claim) {
 	g := changed.Group
 	if g == nil || g.Policy != "anti-affinity" || !changed.State.Live() {
@@ -144,7 +145,7 @@ func (k *checks) antiAffinity(c *checkedCell, changed *shard.Claim) {
 	}
 }
 
-// affinity: all members of a group are on one host, over all cells (I9).
+// affinity checks that all members of a group are on one host, over all cells (I9).
 func (k *checks) affinity() {
 	var claims []*shard.Claim
 	for _, c := range k.cells {
@@ -160,9 +161,9 @@ func (k *checks) affinity() {
 	}
 }
 
-// apart names a member of a group, and its hosts, if there is no host that all members have a claim on; else it is "".
-// A member may have a second one elsewhere: a call that was lost can arrive after the retry found another host, and its
-// lease ends (OUTCOME_UNKNOWN).
+// apart names a member of a group and its hosts, if no host has a claim of every member. Otherwise
+// it returns "". A member may have a second claim elsewhere until its lease ends: a call that was
+// lost (OUTCOME_UNKNOWN) can arrive after the retry found another host.
 func apart(claims []*shard.Claim) string {
 	type member struct{ group, instance string }
 	on := map[member]map[string]bool{}

@@ -6,18 +6,18 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// said is what a stream of an agent has carried, at the replica's end.
+// said is what an agent's stream has carried, as seen by the replica.
 type said struct {
-	// epoch is of the newest Resync that was sent; over are the states that came after it
-	// and are of an epoch before, by version.
+	// epoch is the epoch of the newest Resync that was sent. over are the versions that arrived
+	// afterwards with an earlier epoch.
 	epoch uint64
 	over  map[uint64]bool
-	// accepted is when the first state was; told: the agent was told which claims there are.
+	// accepted is when the first state was accepted. told: the agent has got the set of its claims.
 	accepted time.Time
 	told     bool
 }
 
-// recordReport takes what an agent says.
+// recordReport records a message of the agent.
 func (s *said) recordReport(w *world, r *agentv1.ReportRequest) {
 	version, epoch := r.GetFullState().GetVersion(), r.GetFullState().GetEpoch()
 	switch {
@@ -36,8 +36,8 @@ func (s *said) recordReport(w *world, r *agentv1.ReportRequest) {
 	}
 }
 
-// answered takes what a replica says: a state of an epoch that is over is not accepted, and
-// an agent is told which claims there are at the moment when its first state is.
+// answered checks a message of the replica. A state of an earlier epoch must not be accepted. The
+// agent must get its set of claims at the moment when its first state is accepted.
 func (s *said) answered(w *world, host string, r *agentv1.ReportResponse) {
 	s.epoch = max(s.epoch, r.GetResync().GetEpoch())
 	if a := r.GetAccepted(); a != nil {

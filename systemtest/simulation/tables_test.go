@@ -13,21 +13,20 @@ import (
 	"cellgate/shard"
 )
 
-// askEvery is how often each replica is asked which claims its table has, while faults go
-// on too.
+// askEvery is how often each replica is asked which claims its table has, also during faults.
 const askEvery = time.Second
 
-// place is where in a journal a row was written.
+// place is the position of a row in a journal.
 type place struct {
 	lane shard.LaneID
 	seq  uint64
 }
 
-// in reports whether who read the journal up to a position has the row.
+// in reports whether a reader at a journal position has the row.
 func (p place) in(at shard.Cursor) bool { return p.seq > 0 && at[p.lane] >= p.seq }
 
-// following is a handle that knows how far its replica's table has certainly come. The
-// follower shows all that a reading gave before it begins the next one.
+// following is a handle that records how far its replica's table has certainly come. The replica
+// puts all entries of one read into the table before it begins the next read.
 type following struct {
 	shard.Store
 	handle *handle
@@ -43,15 +42,14 @@ func (f *following) Tail(ctx context.Context, after shard.Cursor, limit int) ([]
 	return entries, to, err
 }
 
-// tableAt is the position of the journal that the table has certainly come to; nil for
-// none that is known.
+// tableAt returns the journal position that the table has certainly reached, or nil if unknown.
 func (h *handle) tableAt() shard.Cursor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.shown
 }
 
-// direct takes what a replica registers, to call it without a network.
+// direct captures the registered server, to call it without a network.
 type direct struct{ scheduler cellv1.CellSchedulerServer }
 
 func (d *direct) RegisterService(_ *grpc.ServiceDesc, impl any) {
@@ -80,9 +78,9 @@ func (w *world) watchTables(ctx context.Context) {
 	}
 }
 
-// askTable holds what a replica's table says of claims against their newest rows, as far
-// as those have certainly reached it: a claim that is live is there, and one that ended is
-// not. Rows that change meanwhile say nothing.
+// askTable compares the claims of a replica's table with their newest rows, as far as the replica
+// has certainly read these. Live claims are in the table, ended ones are not. Rows that change
+// meanwhile are not compared.
 func (w *world) askTable(ctx context.Context, r *replica, run *running, k *checkedCell) {
 	at := run.handle.tableAt()
 	if at == nil {
@@ -100,7 +98,7 @@ func (w *world) askTable(ctx context.Context, r *replica, run *running, k *check
 		})}}})
 		cancel()
 		if err != nil || out.GetProposals()[0].GetFailure() != nil {
-			return // it does not answer now
+			return // it cannot answer now
 		}
 		w.count("tables asked")
 		w.checks.checked()
@@ -127,7 +125,7 @@ func (w *world) askTable(ctx context.Context, r *replica, run *running, k *check
 	}
 }
 
-// rowsIn gives the newest rows of claims that who read the journal up to a position has.
+// rowsIn returns the newest rows of the claims that a reader at a journal position has.
 func (k *checks) rowsIn(c *checkedCell, at shard.Cursor) map[string]*shard.Claim {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,8 +138,8 @@ func (k *checks) rowsIn(c *checkedCell, at shard.Cursor) map[string]*shard.Claim
 	return rows
 }
 
-// overFor gives the claims of a consumer that were given back, as the tables of all
-// replicas have certainly read: no answer to what is asked from now on names one.
+// overFor returns the ended claims of a consumer that all replicas have certainly read as ended. No
+// answer to a request that is sent from now on may name one.
 func (k *checks) overFor(consumer string) map[string]bool {
 	k.poll()
 	k.mu.Lock()
@@ -151,15 +149,15 @@ func (k *checks) overFor(consumer string) map[string]bool {
 		for id, p := range c.written {
 			claim := c.claims[id]
 			if claim.ConsumerUUID == consumer && (claim.State == shard.Released || claim.State == shard.Rejected) && c.cell.allRead(p) && !k.claimOf(id).State.Live() {
-				over[id] = true // and in no other cell, which a release may not have reached
+				over[id] = true // and not live in another cell, which the release may not have reached
 			}
 		}
 	}
 	return over
 }
 
-// allRead reports whether the tables of all replicas that live have certainly come to a
-// place of the journal. One that starts later loads what is there then.
+// allRead reports whether the tables of all running replicas have certainly reached a journal
+// position. A replica that starts later loads the newer rows.
 func (c *simCell) allRead(p place) bool {
 	for _, r := range c.replicas {
 		if run := r.alive(); run != nil && !p.in(run.handle.tableAt()) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// wire is one connection, at the end that dialled it.
+// wire is the dialling end of one connection.
 type wire struct {
 	net.Conn
 	network  *network
@@ -23,14 +23,14 @@ type wire struct {
 
 var errCut = errors.New("the connection was cut")
 
-// kill ends the wire; what is on its way is lost.
+// kill ends the wire. Bytes in flight are lost.
 func (w *wire) kill() {
 	w.once.Do(func() { close(w.gone) })
 	_ = w.Conn.Close() // of bufconn: never fails
 }
 
-// leave ends the near end of a wire that its part dies on without a word; false for any
-// other.
+// leave closes only the near end of a wire that outlives its part. It returns false for any other
+// wire.
 func (w *wire) leave() bool {
 	if !w.last.leaves() {
 		return false
@@ -68,12 +68,12 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	n, err := w.Conn.Write(p)
 	if err != nil {
-		w.kill() // who hears that the other end is gone hears nothing more from it
+		w.kill() // the part sees a closed connection, so it must read nothing more
 	}
 	return n, err
 }
 
-// pass waits as long as bytes take, and as they are held.
+// pass waits for the link's delay, and until the link is not held.
 func (w *wire) pass() error {
 	w.network.mu.Lock()
 	l := w.network.link(w.from, w.to)
@@ -110,16 +110,16 @@ func (w *wire) pass() error {
 	}
 }
 
-// lastWords are what a part that is about to die sends on a wire, which is late; the wire
-// stays open after it.
+// lastWords are the bytes that a dying part sends on a wire. They arrive late, and the wire stays
+// open afterwards.
 type lastWords struct {
 	mu sync.Mutex
-	// begun: what is sent is kept here until it is let go; dead: nothing more is sent.
+	// begun: written bytes are kept here until letGo. dead: nothing more is sent.
 	begun, dead bool
 	bytes       []byte
 }
 
-// keeps takes what is written; false while a wire is as any.
+// keeps takes written bytes. It returns false while the wire works as usual.
 func (l *lastWords) keeps(p []byte) (kept bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +141,7 @@ func (l *lastWords) leaves() bool {
 	return l.begun
 }
 
-// letGo gives what was kept.
+// letGo returns the bytes that were kept.
 func (l *lastWords) letGo() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -28,18 +28,18 @@ type world struct {
 	counts map[string]int
 	wrongs []string
 	traces []string
-	// quiet is when the last fault ended; zero before. active counts faults that go on,
-	// disturbed is when one began or ended last.
+	// quiet is when the last fault ended, or zero. active counts the faults in effect. disturbed is
+	// when a fault last began or ended.
 	quiet     time.Time
 	active    int
 	disturbed time.Time
 	// lost are the hosts whose deltas are lost, by uuid.
 	lost map[string]bool
-	// aborts counts those that were told, by host and claim.
+	// aborts counts the aborts that agents sent, by host.
 	aborts map[string]int
 }
 
-// result is what came of a run.
+// result is the outcome of a run.
 type result struct {
 	wrongs, traces, history []string
 	counts                  map[string]int
@@ -70,7 +70,7 @@ func run(p *plan, o *watched) result {
 	var watching sync.WaitGroup
 	watching.Go(func() { defer w.goOn(); w.checks.run(watch) })
 	watching.Go(func() { defer w.goOn(); w.watchTables(watch) })
-	sleep(2 * time.Second) // the hosts are there
+	sleep(2 * time.Second) // the hosts have registered
 	for _, f := range p.faults {
 		w.later(f.at, func() { w.inject(f) })
 	}
@@ -134,7 +134,7 @@ func (w *world) endAll() {
 	w.background.Wait()
 }
 
-// calm ends all faults: parts that are away come back, bytes flow.
+// calm ends all faults: stopped parts start again, and bytes flow.
 func (w *world) calm() {
 	w.mu.Lock()
 	w.quiet = time.Now()
@@ -164,7 +164,7 @@ func (h *host) hasFlag() bool {
 	return h.disabled
 }
 
-// quietFor is how long there has been no fault.
+// quietFor returns how long there has been no fault.
 func (w *world) quietFor() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,14 +180,14 @@ func (w *world) over() bool { return w.quietFor() > 0 }
 // settled is how long after a fault the breakers and probes are as they were.
 const settled = 15 * time.Second
 
-// calmSince reports whether no fault has gone on since a time, nor just before it.
+// calmSince reports whether no fault has been in effect since t, nor shortly before it.
 func (w *world) calmSince(t time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.active == 0 && w.disturbed.Before(t.Add(-settled))
 }
 
-// later has something done after a while.
+// later runs do after d.
 func (w *world) later(d time.Duration, do func()) {
 	w.background.Go(func() {
 		defer w.goOn()
@@ -222,7 +222,7 @@ func (w *world) trace(format string, args ...any) {
 	w.traces = append(w.traces, fmt.Sprintf("%10.4f ", time.Since(w.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// wrong notes that something is not as it must be, once.
+// wrong records a violation, once per text.
 func (w *world) wrong(format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	w.mu.Lock()
@@ -236,10 +236,9 @@ func (w *world) wrong(format string, args ...any) {
 	}
 }
 
-// logged takes the parts' logs: what they call an error of their own is one, and so is
-// what an audit mends, since nobody changes a shard by hand (but asks the agent that follows
-// one that its streams outlived), and a state that is refused for
-// what it says, since no host says anything wrong.
+// logged collects the parts' logs. An error is a violation, except that no host of a cell is up. So
+// is a repair by an audit, since nobody changes a shard by hand, and a refused state, since no host
+// reports an invalid one.
 type logged struct {
 	world *world
 	attrs []slog.Attr
