@@ -13,8 +13,8 @@ import (
 	"cellgate/schedule"
 )
 
-// What a host gives back is free for the next request, its devices too, and stays so after
-// a restart; the claim is not offered to an agent that was started again.
+// What a host gives back, devices included, is free for the next request and stays free after a
+// restart. The claim is not offered again to a restarted agent.
 func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -63,7 +63,7 @@ func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
 	})
 }
 
-// A claim that its host gave back is not offered to it again: it would say the same.
+// A claim that its host gave back is not offered to the host again: the verdict would be the same.
 func TestWhatAHostGaveBackIsNotOfferedAgain(t *testing.T) {
 	for m, ends := range map[agents.VerifyMode]bool{agents.VerifyAsync: true, agents.VerifySync: true, agents.VerifyShadow: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestWhatAHostGaveBackIsNotOfferedAgain(t *testing.T) {
 	}
 }
 
-// In shadow mode that a host gave a claim back changes nothing, as any verdict.
+// In shadow mode an abort changes nothing, like any verdict.
 func TestShadowKeepsWhatAHostGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifyShadow))
@@ -106,8 +106,8 @@ func TestShadowKeepsWhatAHostGivesBack(t *testing.T) {
 	})
 }
 
-// A host hears at once that a move's claim was confirmed, so that it does not abort it; what
-// it aborted before it heard so it is told again, once, and the claim stays.
+// A host learns at once that a move's claim was confirmed, so that it does not abort the claim. If
+// it aborted before, it is told once more, and the claim stays.
 func TestAHostIsToldThatAMoveWasConfirmed(t *testing.T) {
 	for name, aborts := range map[string]bool{"heard": false, "aborted meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestAHostIsToldThatAMoveWasConfirmed(t *testing.T) {
 					if n := offers(); n != 1 {
 						t.Errorf("told %d times after the abort, want once", n)
 					}
-					a.says("c2", agentv1.Verdict_ABORTED) // an agent of before
+					a.says("c2", agentv1.Verdict_ABORTED) // as an old agent would
 				}
 				time.Sleep(3 * agents.VerifySweep)
 				if n := offers(); n != 0 {

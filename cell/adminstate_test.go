@@ -26,7 +26,7 @@ const (
 	adminForcedDown  = cellgatev1.HostAdmin_FORCED_DOWN
 )
 
-// operate says what alice wants of a host.
+// operate sets a host's admin state, as alice.
 func (r *testCell) operate(n int, to cellgatev1.HostAdmin_State, change ...func(*cellv1.SetAdminStateRequest)) *cellgatev1.Host {
 	r.t.Helper()
 	req := &cellv1.SetAdminStateRequest{HostUuid: hostUUID(n), State: to, Reason: "a bad disk", By: "alice"}
@@ -89,7 +89,7 @@ func TestAnOperatorsWordKeepsNewInstancesFromAHost(t *testing.T) {
 	if o := r.do(newClaim("new", 3, 0, 1))[0].GetRefusal(); o.GetReason() != string(fault.NoValidHost) || o.GetFilter() != "ComputeFilter" || o.GetDetail() != "disabled by operator: a bad disk" {
 		t.Errorf("a claim is refused with %v", o)
 	}
-	// What is there goes on as ever, and away.
+	// Claims that exist can still be confirmed and moved away.
 	away := newClaim("away", 2, 2, 1)
 	away.GetClaim().MovesClaimId = "moving"
 	r.must(confirm("pending", 1), away, confirm("away", 2))
@@ -103,8 +103,8 @@ func TestAnOperatorsWordKeepsNewInstancesFromAHost(t *testing.T) {
 	r.must(newClaim("new", 3, 0, 1))
 }
 
-// A word names the generation of the host that it is said over, and is refused where a newer
-// one was said: what is so already counts as said.
+// A request for an admin state names the host's generation that it was based on. It is refused if a
+// newer request was done, even one that changed nothing.
 func TestAWordThatComesLateIsRefused(t *testing.T) {
 	r := start(t, newStore(t))
 	r.register(plainState(0, 8))
@@ -122,7 +122,7 @@ func TestAWordThatComesLateIsRefused(t *testing.T) {
 		t.Errorf("a word over generation %d is answered with %v", seen, err)
 	}
 	r.must(newClaim("one", 1, 0, 1))
-	r.operate(0, adminDisabled, over(enabled.GetGeneration())) // the claim is no word
+	r.operate(0, adminDisabled, over(enabled.GetGeneration())) // a claim does not count as a newer request
 }
 
 func TestAHostThatIsForcedDownIsDownThoughItIsHeard(t *testing.T) {

@@ -131,8 +131,8 @@ func TestAStreamIsRefusedWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// A host of another cell, or of none that is named, is not taken: its capacity
-// would be in two cells.
+// A host that names another cell, or none, is refused: otherwise its capacity would be in two
+// cells.
 func TestAnAgentOfAnotherCellIsRefused(t *testing.T) {
 	for named, says := range map[string]string{
 		"cell2": `cell: the agent is of cell "cell2"; this is cell "cell1"`,
@@ -161,7 +161,7 @@ func TestAnAgentOfAnotherCellIsRefused(t *testing.T) {
 	}
 }
 
-// A stream that was taken does not become another cell's.
+// The agent of an accepted stream cannot change its cell.
 func TestAnAgentDoesNotChangeItsCell(t *testing.T) {
 	r := start(t, newStore(t))
 	a := r.register(plainState(1, 8))

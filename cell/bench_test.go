@@ -82,8 +82,8 @@ func BenchmarkProposeBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkClaimPipeline claims from many callers on a shard on disk, with every
-// claim shown by the table before it is answered. One op is one durable claim.
+// BenchmarkClaimPipeline claims from many callers on a shard on disk. The table shows every claim
+// before it is answered. One op is one durable claim.
 func BenchmarkClaimPipeline(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {

@@ -78,8 +78,7 @@ func TestRunEndsWhenItCannotStart(t *testing.T) {
 	}
 }
 
-// TestAStoreThatBreaksItsContractEndsTheReplica: an answer with fewer outcomes
-// than operations cannot be given to anybody.
+// If the store returns fewer outcomes than operations, the replica cannot answer its callers.
 func TestAStoreThatBreaksItsContractEndsTheReplica(t *testing.T) {
 	store := newStore(t)
 	c, err := New(Config{Name: "a", UUID: cellUUID, Replica: "r"}, Deps{Store: store})
@@ -99,8 +98,8 @@ func TestAStoreThatBreaksItsContractEndsTheReplica(t *testing.T) {
 	}
 }
 
-// TestABrokenStoreEndsTheReplica: whoever runs it must open the store again, and
-// gateways must not go on planning on it.
+// When the store breaks, the replica ends, so that its supervisor reopens the store and gateways
+// stop planning on it.
 func TestABrokenStoreEndsTheReplica(t *testing.T) {
 	store := newStore(t)
 	c, err := New(Config{Name: "a", UUID: cellUUID, Replica: "r"}, Deps{Store: store})
@@ -154,8 +153,8 @@ func (s waitingStore) OpenLane(ctx context.Context, replica string) (shard.Lane,
 	return s.testStore.OpenLane(ctx, replica)
 }
 
-// To be stopped while the shard is loaded is no failure, whatever the store says of
-// being interrupted; a store that is broken is one.
+// A replica that is stopped while it loads the shard ends without an error, whatever the
+// interrupted store returns. A broken store is an error.
 func TestStoppedWhileItLoads(t *testing.T) {
 	for _, tt := range []struct {
 		at    string

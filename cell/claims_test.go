@@ -84,8 +84,8 @@ func TestARefusalIsAnOutcomeOfItsOperation(t *testing.T) {
 	}
 }
 
-// TestI1_ConcurrentClaimsNeverTakeAHostOverCapacity: many callers want the same
-// few hosts at once; exactly what fits is given, and the table says the same.
+// Many callers want the same few hosts at once. Exactly what fits is claimed, and the table shows
+// the same.
 func TestI1_ConcurrentClaimsNeverTakeAHostOverCapacity(t *testing.T) {
 	const hosts, vcpus, callers, each = 3, 16, 32, 20
 	r := start(t, newStore(t))
@@ -239,8 +239,8 @@ func TestOneBadQueryFailsAlone(t *testing.T) {
 	}
 }
 
-// A claim is found by its id whatever became of it; what a release left of one that
-// never came is on no host.
+// A claim is found by its id in every state. The record of a release whose claim never arrived has
+// no host.
 func TestListClaimsByClaimID(t *testing.T) {
 	r := start(t, newStore(t))
 	r.register(plainState(1, 8))

@@ -16,13 +16,13 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// coldTable makes TestColdTable measure, and write what it printed to the file that it
-// names.
+// coldTable names the file to which TestColdTable writes what it prints. If it is unset, the test
+// is skipped.
 const coldTable = "CELLGATE_COLD_TABLE"
 
-// TestColdTable measures how long it takes from the start of a replica until it answers
-// its first query, from what its shard finds and once it has its table, in one run: the
-// shards and the request of TestSelectTable. The store is opened before.
+// TestColdTable measures, in one run, the time from the start of a replica to its first answer:
+// from what its shard finds, and from its table. It uses the shards and the request of
+// TestSelectTable, and opens the store beforehand.
 func TestColdTable(t *testing.T) {
 	path := os.Getenv(coldTable)
 	if path == "" {
@@ -86,7 +86,7 @@ type coldRun struct {
 	found       int32
 	cut         bool
 	answers     int
-	// refused are the queries whose search the shard did not end in time.
+	// refused counts the queries whose search did not end in time.
 	refused int
 }
 

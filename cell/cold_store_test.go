@@ -10,13 +10,13 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// coldStore is a shard whose Load stands still when a test wants it to, and that finds
-// hosts itself: as its database does, or naively.
+// coldStore is a shard whose Load pauses when a test wants it to. Its HostFinder is the store's
+// own, or a naive one.
 type coldStore struct {
 	shard.Store
 	shard.HostFinder
-	// begun has an element for each Load that has read its first row; it goes on when
-	// resume is closed.
+	// begun gets an element when a Load has read its first row. The Load continues when resume is
+	// closed.
 	begun  chan struct{}
 	resume chan struct{}
 
@@ -25,7 +25,7 @@ type coldStore struct {
 	asked    []shard.HostQuery
 }
 
-// newColdStore makes one of a store; unless it filters itself, naively.
+// newColdStore wraps a store. If the store has no HostFinder, it adds a naive one.
 func newColdStore(s shard.Store) *coldStore {
 	c := &coldStore{Store: s, begun: make(chan struct{}, 9), resume: make(chan struct{})}
 	filter, ok := s.(shard.HostFinder)
@@ -36,7 +36,7 @@ func newColdStore(s shard.Store) *coldStore {
 	return c
 }
 
-// Load reads its first row, waits, and reads the others; all are of one moment.
+// Load reads its first row, waits, and reads the others. All rows are from the same moment.
 func (s *coldStore) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	first := true
 	wait := func() error {
@@ -54,12 +54,12 @@ func (s *coldStore) Load(ctx context.Context, visit func(shard.Change) error) (s
 	}
 	cursor, err := s.Store.Load(ctx, func(c shard.Change) error { return errors.Join(wait(), visit(c)) })
 	if err == nil {
-		err = wait() // there was none
+		err = wait() // there was no row
 	}
 	return cursor, err
 }
 
-// hook stands before each search.
+// hook sets a function that runs before each search.
 func (s *coldStore) hook(f func(ctx context.Context, q shard.HostQuery) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"cellgate/shard"
 )
 
-// coldReplica is a replica that loads its table until resume is called, of a shard with
-// hosts of 8 VCPU that another replica, other, has registered.
+// coldReplica returns a replica that loads its table until resume is called. Another replica,
+// other, has registered the shard's hosts of 8 VCPUs.
 func coldReplica(t *testing.T, hosts int, change ...func(*Config)) (cold, other *testCell, store *coldStore, resume func()) {
 	t.Helper()
 	shared := newStore(t)
@@ -48,8 +48,8 @@ func (r *testCell) summary() *cellv1.GetSummaryResponse {
 	return s
 }
 
-// A replica that loads answers, says so, commits claims, and goes on with the claims
-// that a request has.
+// A replica that is loading answers and reports that it loads. It commits claims, and finds the
+// claims that a request already has.
 func TestAReplicaAnswersWhileItLoads(t *testing.T) {
 	cold, other, _, resume := coldReplica(t, 4)
 	s := cold.summary()
@@ -94,8 +94,7 @@ func TestAReplicaAnswersWhileItLoads(t *testing.T) {
 	}
 }
 
-// Without a filter there is nothing to answer by: the replica is not there until its
-// table is.
+// Without a HostFinder the replica cannot answer. It is not ready until its table is loaded.
 func TestAReplicaWithoutAFilterServesOnceItIsLoaded(t *testing.T) {
 	store := newColdStore(newStore(t))
 	cold := launch(t, struct{ shard.Store }{store}, named("cold"))
@@ -114,8 +113,7 @@ func TestAReplicaWithoutAFilterServesOnceItIsLoaded(t *testing.T) {
 	cold.summary()
 }
 
-// The rounds of one request see one version, also when the table is loaded between
-// them.
+// The rounds of one request see one version, even if the table finishes loading between them.
 func TestALaterRoundIsAnsweredFromTheSameHosts(t *testing.T) {
 	cold, other, _, resume := coldReplica(t, 4)
 	first := cold.propose(query(3))
@@ -136,8 +134,8 @@ func TestALaterRoundIsAnsweredFromTheSameHosts(t *testing.T) {
 	}
 }
 
-// Of more hosts than it may look at it looks at some, says so, and says of none that
-// pass nothing at all. Requests do not all get the same ones.
+// If there are more hosts than the replica may search, it searches some and reports the answer as
+// truncated. If none of these pass, it returns an error. Requests get different hosts.
 func TestACutAnswerSaysSo(t *testing.T) {
 	cold, _, store, _ := coldReplica(t, 12, func(c *Config) { c.ColdHosts = 5 })
 	seen := map[string]bool{}
@@ -173,7 +171,7 @@ func TestACutAnswerSaysSo(t *testing.T) {
 	}
 }
 
-// metric gives a counter's value.
+// metric returns the sum of a counter.
 func (r *testCell) metric(name, label string) (sum float64) {
 	r.t.Helper()
 	all, err := r.telemetry.Gatherer().Gather()
@@ -192,7 +190,7 @@ func (r *testCell) metric(name, label string) (sum float64) {
 	return sum
 }
 
-// What depends on other hosts than those that the shard finds is refused, not guessed.
+// A query that depends on hosts other than those that the shard finds is refused, not guessed.
 func TestWhatALoadingReplicaCannotJudge(t *testing.T) {
 	cold, _, _, resume := coldReplica(t, 2)
 	vcpu := []*cellv1.Amount{{ResourceClass: "VCPU", Amount: 1}}
@@ -216,7 +214,7 @@ func TestWhatALoadingReplicaCannotJudge(t *testing.T) {
 	}
 	hard := newClaim("k1", 1, 1, 1)
 	hard.GetClaim().Guest = &cellv1.Guest{Numa: numa, JudgeNuma: true}
-	// The shard judges what claims take of hardware, with or without a table.
+	// The shard checks the hardware of claims, with or without a table.
 	soft := newClaim("k2", 2, 1, 1)
 	soft.GetClaim().Guest = &cellv1.Guest{Numa: numa}
 	out := cold.do(hard, soft)
@@ -226,8 +224,8 @@ func TestWhatALoadingReplicaCannotJudge(t *testing.T) {
 	resume()
 }
 
-// What is committed while the shard is read is in the table afterwards, whichever lane
-// it came from, and whatever the shard had at the moment that was read.
+// Everything that is committed while the shard is read is in the table afterwards, from every lane,
+// whatever state the read saw.
 func TestNothingIsLostWhileTheTableIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newStore(t)
@@ -238,7 +236,7 @@ func TestNothingIsLostWhileTheTableIsLoaded(t *testing.T) {
 		other.must(newClaim("k1", 1, 1, 2), newClaim("k2", 2, 2, 2), newClaim("k3", 3, 3, 2))
 		store := newColdStore(shared)
 		cold := launch(t, store, named("cold"))
-		<-store.begun // the moment that is read is over
+		<-store.begun // the read has begun
 		cold.must(newClaim("k4", 4, 4, 4), release("k1", 1))
 		shared.hook(func(_ []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 			applied, err := commit()
@@ -276,8 +274,8 @@ func TestNothingIsLostWhileTheTableIsLoaded(t *testing.T) {
 	})
 }
 
-// Callers place what fits while the table is loaded and become aware of nothing when
-// it is: each gets an answer, and exactly what there is is given.
+// Callers place instances while the table is loaded, and do not notice the end of the load. Each
+// gets an answer, and exactly what fits is claimed.
 func TestCallersGoThroughTheEndOfTheLoad(t *testing.T) {
 	const hosts, callers, each = 5, 6, 12
 	cold, other, store, _ := coldReplica(t, hosts)
@@ -346,8 +344,8 @@ func TestCallersGoThroughTheEndOfTheLoad(t *testing.T) {
 	}
 }
 
-// As many callers as there are ask the shard once at a time for what is the same; each
-// sees what was committed before it came. A shard that takes too long is left alone.
+// Callers with equal queries share searches of the shard. Each caller sees everything that was
+// committed before it asked. A shard that takes too long is not asked any more.
 func TestSearchesAreSharedAndGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cold, other, store, _ := coldReplica(t, 3)
@@ -376,7 +374,7 @@ func TestSearchesAreSharedAndGivenUp(t *testing.T) {
 		if n := len(store.searches()); n != 1 {
 			t.Errorf("%d searches for one", n)
 		}
-		// coldAtOnce run at once; what comes after these shares one that waits.
+		// ColdAtOnce searches run at once. Later callers share one that waits.
 		ask(1)
 		synctest.Wait()
 		ask(1)

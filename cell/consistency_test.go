@@ -18,11 +18,11 @@ import (
 	"cellgate/shard"
 )
 
-// shownHosts is what a table holds, in a form that compares.
+// shownHosts returns a table's hosts in a comparable form.
 func shownHosts(t *schedule.Table) map[schedule.ID]schedule.Host {
 	out := map[schedule.ID]schedule.Host{}
 	for h := range t.All() {
-		h.Down = false // each replica hears for itself
+		h.Down = false // each replica tracks this itself
 		slices.SortFunc(h.Resources, func(a, b schedule.Resource) int {
 			if a.Class < b.Class {
 				return -1
@@ -34,7 +34,7 @@ func shownHosts(t *schedule.Table) map[schedule.ID]schedule.Host {
 	return out
 }
 
-// places are an instance's hosts and groups, in an order that compares.
+// places returns an instance's hosts and groups, sorted.
 func places(t *schedule.Table, instance schedule.ID) []string {
 	var out []string
 	for _, p := range t.Places(instance) {
@@ -44,9 +44,8 @@ func places(t *schedule.Table, instance schedule.ID) []string {
 	return out
 }
 
-// TestTheTableIsTheShardWhateverWayItCame: after random operations through two
-// replicas, with leases that end and transactions whose fate is unknown, both
-// replicas' tables are what a third one loads.
+// Two replicas run random operations, with leases that end and transactions whose outcome is
+// unknown. Afterwards both replicas' tables equal what a third replica loads.
 func TestTheTableIsTheShardWhateverWayItCame(t *testing.T) {
 	const hosts, consumers, steps = 6, 40, 400
 	for seed := range uint64(3) {
@@ -112,7 +111,7 @@ func TestTheTableIsTheShardWhateverWayItCame(t *testing.T) {
 				last := newClaim("move", 2*consumers, hosts, 1)
 				last.GetClaim().MovesClaimId = "source"
 				pair[0].must(newClaim("source", 2*consumers, hosts, 1), last, swap("move", 2*consumers, hosts+1, 1), confirm("source", 2*consumers))
-				// Past the last tick of leases and the reading of the journal after it.
+				// After the last scan of leases, and the read of the journal that follows it.
 				time.Sleep(5*time.Second + 350*time.Millisecond)
 				synctest.Wait()
 				fresh := start(t, store, func(c *Config) { c.Replica = "r3" })

@@ -22,7 +22,7 @@ import (
 
 func ulidText(n int) string { return fmt.Sprintf("%026d", n) }
 
-// decision is number n, of now.
+// decision returns decision number n, made now.
 func decision(n int) *cellgatev1.Decision {
 	return &cellgatev1.Decision{
 		DecisionId: "cell1." + ulidText(n), DecidedAt: timestamppb.Now(), RequestId: fmt.Sprint("req-", n), ProjectId: fmt.Sprint("p", n%2),
@@ -168,8 +168,7 @@ func TestOldDecisionsAreDropped(t *testing.T) {
 	})
 }
 
-// What is older than decisions are kept is not shown, though it is dropped only a
-// while later.
+// A decision older than the retention is not shown, though it is deleted only some time later.
 func TestDecisionsEndOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

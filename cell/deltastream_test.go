@@ -49,7 +49,7 @@ func TestADeltaIsTakenAsItsState(t *testing.T) {
 	if h := r.cell.rows.Host(hostUUID(1)).Host; !h.Disabled || h.StateVersion != 5 || h.Providers[0].Inventories[0].Total != 8 {
 		t.Errorf("the row is %+v", h)
 	}
-	// A heartbeat is of the state that the delta gave.
+	// A heartbeat names the state that the delta led to.
 	a.last = &agentv1.FullState{BootId: bootA, Version: 5}
 	a.heartbeat()
 	if m := a.delta(&agentv1.Delta{BaseVersion: 5, Version: 6, Disabled: proto.Bool(false)}); m.GetAccepted().GetVersion() != 6 {
@@ -57,8 +57,8 @@ func TestADeltaIsTakenAsItsState(t *testing.T) {
 	}
 }
 
-// A heartbeat is of a state that is on its way, as after a Resync that crossed it: the
-// answer to the state is all that the agent hears. Of one that is not, the state is asked for.
+// A heartbeat may name a state that is still being accepted, as after a Resync that crossed it. The
+// agent then gets only the answer to that state. For any other unknown state it gets a Resync.
 func TestAHeartbeatOfAStateThatIsNotHeldIsNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -77,7 +77,7 @@ func TestAHeartbeatOfAStateThatIsNotHeldIsNoRefusal(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.last = next
-		synctest.Wait() // it is being taken
+		synctest.Wait() // the state is being accepted
 		a.heartbeat()
 		synctest.Wait()
 		close(free)
@@ -92,7 +92,7 @@ func TestAHeartbeatOfAStateThatIsNotHeldIsNoRefusal(t *testing.T) {
 	})
 }
 
-// What a delta does not fit to is asked for as a whole; what is held stays.
+// A delta that does not fit is answered with a Resync. The accepted state stays.
 func TestADeltaThatDoesNotFitIsAnsweredResync(t *testing.T) {
 	store := newStore(t)
 	r := start(t, store)
@@ -138,7 +138,7 @@ func TestARefusedDeltaLeavesTheHeldState(t *testing.T) {
 	}
 }
 
-// writesOf counts the entries of a shard's journal with a version of host 1.
+// writesOf counts the journal entries that write the given version of host 1.
 func writesOf(t *testing.T, store shard.Store, version uint64) (n int) {
 	t.Helper()
 	entries, _, err := store.Tail(t.Context(), nil, 1000)
@@ -169,8 +169,8 @@ func applied(store *testStore) func() int {
 	return func() int { return int(n.Load()) }
 }
 
-// Of two replicas that hear a host, the one that the agent asked writes its state, the
-// other one takes it from the journal.
+// If two replicas have a stream of a host, only the replica that the agent asked writes the state.
+// The other one reads it from the journal.
 func TestAStateIsWrittenByTheReplicaThatIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -206,7 +206,7 @@ func TestAStateIsWrittenByTheReplicaThatIsAsked(t *testing.T) {
 	})
 }
 
-// When the replica that was asked dies before it writes, the other one does.
+// If the replica that was asked dies before it writes, the other one writes.
 func TestAStateThatNobodyWroteIsWrittenByWhoFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -227,7 +227,7 @@ func TestAStateThatNobodyWroteIsWrittenByWhoFollows(t *testing.T) {
 	})
 }
 
-// A stream is not held up by the state that is being taken.
+// A stream continues while one of its states is being accepted.
 func TestAStreamGoesOnWhileAStateIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
@@ -262,8 +262,7 @@ func TestAStreamGoesOnWhileAStateIsTaken(t *testing.T) {
 	})
 }
 
-// When more agents come at once than the queue has room for they wait, and none is
-// refused.
+// If more agents register at once than the queue has room for, they wait. None is refused.
 func TestAgentsThatComeAtOnceAreNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts = 40

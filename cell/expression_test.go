@@ -19,8 +19,8 @@ func filtered(text string) *cellv1.Query {
 	})}
 }
 
-// A gateway's own expressions come with the rules: the filter's beside the request's, and the
-// weight's under its multiplier.
+// A gateway's own expressions come with the rules: filters in addition to the request's, and the
+// weight with its multiplier.
 func TestExpressionsOfTheRules(t *testing.T) {
 	r := start(t, newStore(t))
 	for n, facts := range []string{`{"ok": true, "rank": 1}`, `{"ok": true, "rank": 2}`, `{"ok": false, "rank": 3}`} {
@@ -65,8 +65,8 @@ func TestExpressionsOfTheRules(t *testing.T) {
 	}
 }
 
-// What a service puts, and what the agent says, decides from the next request on, and
-// stays while other things of the host change.
+// Facts of a service and of the agent count from the next request on, and stay when other
+// properties of the host change.
 func TestExpressionsReadFacts(t *testing.T) {
 	r := start(t, newStore(t))
 	state := plainState(1, 8)
@@ -76,7 +76,7 @@ func TestExpressionsReadFacts(t *testing.T) {
 	host := state.GetHostUuid()
 	passes := func(when, text string, want int32, detail string) {
 		t.Helper()
-		// Twice: a shape that comes again is answered from what is remembered.
+		// Repeated, because a shape that comes again is answered from the cache.
 		for range 3 {
 			p := r.propose(filtered(text))
 			if p.GetFailure() != nil || p.GetPassed() != want {

@@ -8,8 +8,8 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// factsOfTwoNodes are what an agent says of a machine with two NUMA nodes of 64 CPUs each;
-// load is what changes.
+// factsOfTwoNodes returns the facts of a machine with two NUMA nodes of 64 CPUs each. Only load
+// varies.
 func factsOfTwoNodes(load int) *agentv1.Facts {
 	var cells []string
 	for node := range 2 {
@@ -30,8 +30,8 @@ func factsOfTwoNodes(load int) *agentv1.Facts {
 	}
 }
 
-// BenchmarkState takes a host's states as an agent's stream does, until the table shows
-// them: each with other facts than the one before, or with the same.
+// BenchmarkState processes a host's states as an agent's stream does, until the table shows them.
+// Each state has other facts than the one before, or the same.
 func BenchmarkState(b *testing.B) {
 	for _, name := range []string{"other facts", "the same facts"} {
 		b.Run(name, func(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	"cellgate/schedule"
 )
 
-// What a host says arrives in the table's row; what cannot be read is refused by
-// its path.
+// A host's facts arrive in the table's row. Facts that cannot be read are refused, with their field
+// path.
 func TestFactsArrive(t *testing.T) {
 	state := plainState(1, 8)
 	state.Facts = &agentv1.Facts{
@@ -53,8 +53,8 @@ func TestFactsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// The facts of a host are parsed once: the table, the rows and the states that say the same
-// share them, whichever replica wrote them.
+// The facts of a host are parsed once. The table, the rows and the states with equal facts share
+// them, whichever replica wrote them.
 func TestFactsAreParsedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

@@ -21,14 +21,13 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// selectTable makes TestSelectTable measure, and write what it printed to the file
-// that it names.
+// selectTable names the file to which TestSelectTable writes what it prints. If it is unset, the
+// test is skipped.
 const selectTable = "CELLGATE_SELECT_TABLE"
 
-// TestSelectTable measures how long it takes to find and rank the hosts for one
-// request, by where the candidates come from, in one run: the shape of Jay Pipes'
-// table (DB or Python, by number of compute nodes). One shard on PostgreSQL grows;
-// nine of ten hosts are full.
+// TestSelectTable measures, in one run, how long it takes to find and rank the hosts for one
+// request, by the source of the candidates. It follows Jay Pipes' table (DB or Python, by number of
+// compute nodes). One shard on PostgreSQL grows, and nine of ten hosts are full.
 func TestSelectTable(t *testing.T) {
 	path := os.Getenv(selectTable)
 	if path == "" {
@@ -91,7 +90,7 @@ func TestSelectTable(t *testing.T) {
 	}
 }
 
-// selectSizes are the numbers of hosts, CELLGATE_SELECT_HOSTS at most.
+// selectSizes returns the numbers of hosts, up to CELLGATE_SELECT_HOSTS.
 func selectSizes(t *testing.T) []int {
 	sizes := []int{100, 200, 400, 800, 10_000, 100_000}
 	if text := os.Getenv("CELLGATE_SELECT_HOSTS"); text != "" {
@@ -159,13 +158,13 @@ func selectQuery() *schedule.Query {
 	}
 }
 
-// selecting measures.
+// selecting is the state of one measurement.
 type selecting struct {
 	t     *testing.T
 	store shard.Store
 }
 
-// measure gives the median of each, which take turns for a few seconds.
+// measure runs the functions alternately for a few seconds, and returns the median of each.
 func (m *selecting) measure(each []func() int) []time.Duration {
 	const least, most, enough = 3, 200, 10 * time.Second
 	took := make([][]time.Duration, len(each))
@@ -186,7 +185,7 @@ func (m *selecting) measure(each []func() int) []time.Duration {
 	return out
 }
 
-// rank answers the query from a table, and says how many hosts passed.
+// rank answers the query from a table, and returns how many hosts passed.
 func (m *selecting) rank(table *schedule.Table, q *schedule.Query) int {
 	p, err := table.Propose(q)
 	if err != nil {
@@ -195,7 +194,7 @@ func (m *selecting) rank(table *schedule.Table, q *schedule.Query) int {
 	return p.Passed
 }
 
-// filter asks the database for the request of selectQuery; what gives the rest.
+// filter asks the database for the request of selectQuery. rest sets the other fields of the query.
 func (m *selecting) filter(rest shard.HostQuery) shard.HostMatches {
 	q := selectQuery()
 	asked := replica.HostQueryOf(q.Request, q.Rules)
@@ -212,7 +211,7 @@ func (m *selecting) found(rest shard.HostQuery) *schedule.Table {
 	return replica.TableOf(cellUUID, m.filter(rest).Rows, time.Now)
 }
 
-// loaded is a table of all hosts, read anew, and their number.
+// loaded returns a table of all hosts, newly read, and their number.
 func (m *selecting) loaded() (*schedule.Table, int) {
 	var all []shard.Change
 	if _, err := m.store.Load(m.t.Context(), func(c shard.Change) error { all = append(all, c); return nil }); err != nil {
@@ -222,8 +221,7 @@ func (m *selecting) loaded() (*schedule.Table, int) {
 	return table, table.Len()
 }
 
-// analyze refreshes what the database knows of its tables, as it does by itself after
-// a while.
+// analyze refreshes the database's statistics, as autovacuum would after a while.
 func analyze(t *testing.T, url string) {
 	c, err := pgx.Connect(t.Context(), url)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// logged keeps what is logged. Safe for concurrent use.
+// logged collects log output. Safe for concurrent use.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -33,8 +33,8 @@ func (l *logged) audited() []string {
 	return regexp.MustCompile(`msg="audit: [^\n]*`).FindAllString(strings.ReplaceAll(l.text.String(), " cell=cell1 replica=r1", ""), -1)
 }
 
-// Each move, pin and letting go is in the audit log with who asked and why; what changed
-// nothing is not, and says so.
+// The audit log has each move, pin and unpin of the gate, with who asked and why. A call that
+// changes nothing is not logged and returns an error.
 func TestTheAuditOfAGate(t *testing.T) {
 	log := &logged{}
 	r := launchLogged(t, newStore(t), slog.New(slog.NewTextHandler(log, nil)))

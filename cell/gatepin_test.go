@@ -49,7 +49,7 @@ func TestPinGate_StateThatCannotServe_RefusedAndNothingChanged(t *testing.T) {
 		t.Error(err)
 	}
 
-	// A gateway that cannot read does not serve LEGACY; one that can does.
+	// A gateway that cannot read Nova's tables cannot serve LEGACY. One that can, does.
 	unread := legacyOf("g1", 66, 1)
 	unread.Services, unread.Unreadable = nil, "no route"
 	r.reportLegacy(unread)
@@ -66,7 +66,7 @@ func TestUnpinGate_ForcedWhereNobodyReads_ReturnsToWhereThePinFoundIt(t *testing
 	r.register(plainState(1, 8))
 	for _, last := range []cellgatev1.Gate_State{legacyState, shadowState} {
 		r.pin(legacyState)
-		g := r.pin(last) // a second pin does not forget
+		g := r.pin(last) // a second pin keeps the state before the first
 		if p := r.propose(query(1)); p.GetFailure().GetReason() != string(fault.CellUnavailable) || g.GetPin() != last {
 			t.Fatalf("forced at %s: %v", last, p)
 		}

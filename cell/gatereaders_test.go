@@ -12,7 +12,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// readBy is a report of a gateway whose rows are so old.
+// readBy is a report of a gateway whose rows have the given age.
 func readBy(gateway string, age time.Duration) *cellv1.ReportLegacyRequest {
 	req := legacyOf(gateway, 66, 1)
 	req.GatewayName, req.ReadTo = gateway+".example:9100", timestamppb.New(time.Now().Add(-age))
@@ -22,7 +22,8 @@ func readBy(gateway string, age time.Duration) *cellv1.ReportLegacyRequest {
 // rig is a replica to which two gateways report every other second.
 type rig struct {
 	*testCell
-	// fresh and late are how old their rows are; a negative one does not report.
+	// fresh and late are the ages of the gateways' rows. A gateway with a negative age does not
+	// report.
 	fresh, late time.Duration
 }
 
@@ -31,7 +32,7 @@ func newRig(t *testing.T) *rig {
 	return &rig{testCell: start(t, newStore(t))}
 }
 
-// goes on for a time, and gives the gate as it is then.
+// goes lets time pass while the gateways report, and returns the gate at the end.
 func (r *rig) goes(on time.Duration) *cellgatev1.Gate {
 	r.t.Helper()
 	for end := time.Now().Add(on); time.Now().Before(end); {
@@ -89,8 +90,8 @@ func readerNamed(g *cellgatev1.Gate, gateway string) *cellgatev1.GateReader {
 	return nil
 }
 
-// A gateway that cannot read is not behind, it says why; one from before says nothing; and
-// who imports is marked.
+// A gateway that cannot read is not shown as behind, but with the reason. An old gateway reports no
+// age. The importer is marked.
 func TestReadersThatDoNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -122,7 +123,7 @@ func TestReadersThatDoNotRead(t *testing.T) {
 	})
 }
 
-// What each gateway asks for is shown beside what it reads.
+// The requirements of each gateway are shown beside what it reads.
 func TestGateReaders_RequirementsDiffer_AreShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

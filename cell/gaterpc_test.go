@@ -19,7 +19,7 @@ import (
 	"cellgate/shard"
 )
 
-// legacyOf makes a report of services that are up, of hosts by number.
+// legacyOf returns a report in which the services of the numbered hosts are up.
 func legacyOf(gateway string, version int32, hosts ...int) *cellv1.ReportLegacyRequest {
 	req := &cellv1.ReportLegacyRequest{Gateway: gateway, Revision: 1, RequiredVersion: 66, Unclaimed: &cellv1.UnclaimedInstances{SettledAt: timestamppb.New(time.Now().Add(1000 * time.Hour))}}
 	for _, n := range hosts {
@@ -104,7 +104,7 @@ func TestTheGateOfACellFromLegacyToNativeAndBack(t *testing.T) {
 		}
 		asked(nativeState, "")
 
-		// An old service closes it with the report that has it.
+		// A report with an old service closes the gate at once.
 		old := legacyOf("g1", 65, 1)
 		old.Revision = 2
 		g = r.reportLegacy(old).GetGate()
@@ -154,7 +154,7 @@ func TestAReportOfAnUnknownRevisionMovesNothing(t *testing.T) {
 		if out := r.reportLegacy(req); out.GetSendServices() {
 			t.Errorf("the same services again: %v", out)
 		}
-		// What a gateway saw is forgotten when it is not heard.
+		// A gateway's report expires if the gateway stops reporting.
 		time.Sleep(gate.KeepReports + time.Second)
 		if out := r.reportLegacy(req); !out.GetSendServices() {
 			t.Errorf("after a silence: %v", out)
@@ -177,7 +177,7 @@ func TestAGateThatIsNotThereIsNotLookedInto(t *testing.T) {
 	}
 }
 
-// TestAGateStaysOverARestart: in each state, with and without its pin.
+// A gate keeps its state, and its pin if any, over a restart.
 func TestAGateStaysOverARestart(t *testing.T) {
 	for _, s := range []cellgatev1.Gate_State{legacyState, shadowState, nativeState} {
 		for _, pinned := range []bool{true, false} {
@@ -208,7 +208,7 @@ func TestAGateStaysOverARestart(t *testing.T) {
 	}
 }
 
-// TestReplicasMoveOneGate: replicas that are told at once make one gate, and one move of it.
+// Replicas that get the same report at once create one gate, and move it once.
 func TestReplicasMoveOneGate(t *testing.T) {
 	sharedShards(t, func(t *testing.T, open func() shard.Store) {
 		const replicas = 3
@@ -234,7 +234,7 @@ func TestReplicasMoveOneGate(t *testing.T) {
 			}
 			wg.Wait()
 		}
-		// shown waits until every replica has heard of the gate's newest row.
+		// shown waits until every replica has read the gate's newest row.
 		shown := func(g *cellgatev1.Gate) {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

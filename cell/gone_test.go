@@ -10,7 +10,7 @@ import (
 	"cellgate/shard"
 )
 
-// goneState is host n as an import has it whose row is gone, and no instance is on it.
+// goneState is the import of host n after its row was deleted. No instance is on it.
 func goneState(n int, version uint64) *cellv1.ImportedHost {
 	in := importedState(n, version)
 	in.State.Disabled, in.State.DisabledReason = true, "it has no row in compute_nodes any more"
@@ -18,7 +18,7 @@ func goneState(n int, version uint64) *cellv1.ImportedHost {
 	return in
 }
 
-// capacityOf is what a cell says that it has of a class.
+// capacityOf returns a cell's totals of a resource class.
 func capacityOf(t *cellgatev1.Cell, class string) (capacity, used int64) {
 	for _, r := range t.GetResources() {
 		if r.GetResourceClass() == class {
@@ -28,8 +28,8 @@ func capacityOf(t *cellgatev1.Cell, class string) (capacity, used int64) {
 	return 0, 0
 }
 
-// A host whose row is gone has no room, and is no host once no claim is on it: it is
-// neither listed nor counted, also after a restart, until it is registered again.
+// A host whose row is deleted has no room. Once it has no claim, it is neither listed nor counted,
+// also after a restart, until it is registered again.
 func TestAHostThatIsGoneIsNoHostOnceItHoldsNothing(t *testing.T) {
 	sharedShards(t, func(t *testing.T, open func() shard.Store) {
 		r := start(t, open())
@@ -81,7 +81,7 @@ func TestAHostThatIsGoneIsNoHostOnceItHoldsNothing(t *testing.T) {
 	})
 }
 
-// Instances of rows that have no live claim are found, whoever's they were.
+// FindUnclaimed returns the instances without a live claim, whether or not they had one.
 func TestFindUnclaimed(t *testing.T) {
 	r := start(t, newStore(t))
 	r.importHosts(importedState(1, 1, 1))
@@ -96,7 +96,7 @@ func TestFindUnclaimed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What 4 has was transferred from it to 5, whose claim holds the place of 4.
+	// The claim of 4 was transferred to 5, but it still counts as the claim of instance 4.
 	var want []byte
 	for _, n := range []int{0, 3, 5, 6} {
 		id := mustParse(t, consumerUUID(n))

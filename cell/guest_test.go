@@ -18,14 +18,14 @@ import (
 	"cellgate/shard"
 )
 
-// guestClaim is a claim whose instance is told of.
+// guestClaim is a claim that describes its instance.
 func guestClaim(id string, consumer, host int, g *cellv1.Guest) *cellv1.ClaimOp {
 	op := newClaim(id, consumer, host, 1)
 	op.GetClaim().Guest = g
 	return op
 }
 
-// ask proposes by one filter or weigher.
+// ask proposes with one filter, or with weighers.
 func (r *testCell) ask(filter string, n *cellv1.NovaRequest, weighers ...*cellv1.Weigher) *cellv1.Proposal {
 	q := query(1)
 	q.Placement = serialized(&cellv1.Placement{
@@ -66,7 +66,7 @@ func TestClaimsRememberFlavorAndImage(t *testing.T) {
 	look(start(t, store), "after a restart")
 }
 
-// gpus are a host's devices, and a request for one.
+// gpus returns the facts of a host with n GPUs.
 func gpus(n int) *agentv1.Facts {
 	return &agentv1.Facts{Stats: "{}", PciStats: fmt.Sprintf(`[{"vendor_id": "10de", "product_id": "20b5", "count": %d}]`, n)}
 }
@@ -77,8 +77,8 @@ func oneGPU() []*cellv1.PciRequest {
 	}}}}
 }
 
-// A device that a claim takes is gone for the next request until the host's report
-// has its instance, confirmed or not, or the claim ends.
+// A device that a claim takes is not offered again, until the host's report includes the instance
+// or the claim ends. This holds for pending and confirmed claims.
 func TestClaimsTakeDevicesUntilTheyAreReported(t *testing.T) {
 	store := newStore(t)
 	r := start(t, store)
@@ -130,8 +130,8 @@ func TestClaimsTakeDevicesUntilTheyAreReported(t *testing.T) {
 	expect(r, 1, "released, never reported")
 }
 
-// A claim that comes when what it asks for of the host was taken by others is refused; a
-// repeat of one that was made is answered.
+// A claim whose hardware on the host was taken by others is refused. A repeat of a claim that was
+// made is answered with that claim.
 func TestClaimsOfHardwareThatWasTakenAreRefused(t *testing.T) {
 	r := start(t, newStore(t))
 	for host, devices := range []int{1: 2, 2: 1} {
@@ -173,7 +173,7 @@ func TestClaimsOfHardwareThatWasTakenAreRefused(t *testing.T) {
 	}
 }
 
-// A claim whose lease ended does not come back to devices that others have by then.
+// A claim whose lease has ended cannot be confirmed if others have taken its devices.
 func TestConfirm_LateAndDevicesTaken_ReturnsClaimExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))

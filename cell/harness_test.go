@@ -36,7 +36,7 @@ type testCell struct {
 	cells     cellv1.CellSchedulerClient
 	hosts     agentv1.HostReportsClient
 	dial      func() (*grpc.ClientConn, error)
-	// stop ends it and waits; it is done at the end of the test at the latest.
+	// stop ends the cell and waits. It runs at the end of the test at the latest.
 	stop func()
 }
 
@@ -48,7 +48,7 @@ func start(t testing.TB, store shard.Store, change ...func(*Config)) *testCell {
 	return r
 }
 
-// launch is start that does not wait.
+// launch is start without the wait.
 func launch(t testing.TB, store shard.Store, change ...func(*Config)) *testCell {
 	t.Helper()
 	return launchLogged(t, store, slog.New(slog.DiscardHandler), change...)
@@ -103,7 +103,7 @@ func launchLogged(t testing.TB, store shard.Store, log *slog.Logger, change ...f
 		// Streams end by themselves; this waits for them.
 		server.GracefulStop()
 		conn.Close()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // stopped before it began
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // stopped before it served
 			t.Errorf("Serve: %v", err)
 		}
 	}
@@ -111,7 +111,7 @@ func launchLogged(t testing.TB, store shard.Store, log *slog.Logger, change ...f
 	return r
 }
 
-// await waits for a state of the replica, which must not end before.
+// await waits for a state of the replica, and fails if the replica ends first.
 func (r *testCell) await(state <-chan struct{}) {
 	r.t.Helper()
 	select {
@@ -165,8 +165,8 @@ func (a *testAgent) heartbeat() {
 	}
 }
 
-// register makes a host's stream and has its state accepted, asked for it over another
-// incarnation's row or not.
+// register opens a host's stream and gets its state accepted. If the row is of another incarnation,
+// it answers the Resync first.
 func (r *testCell) register(s *agentv1.FullState) *testAgent {
 	r.t.Helper()
 	a := r.agent()
@@ -180,7 +180,7 @@ func (r *testCell) register(s *agentv1.FullState) *testAgent {
 	return a
 }
 
-// resaid is a state that is said again for a Resync.
+// resaid returns a state as the answer to a Resync.
 func resaid(s *agentv1.FullState, q *agentv1.Resync) *agentv1.FullState {
 	s = proto.CloneOf(s)
 	s.Epoch = q.GetEpoch()
@@ -271,7 +271,7 @@ func (r *testCell) do(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
 	return out.GetOutcomes()
 }
 
-// must is do for operations that must be done.
+// must runs operations and fails if one is refused.
 func (r *testCell) must(ops ...*cellv1.ClaimOp) []*cellv1.ClaimOutcome {
 	r.t.Helper()
 	out := r.do(ops...)

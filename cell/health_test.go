@@ -13,7 +13,7 @@ import (
 	"cellgate/shard"
 )
 
-// failing gives the checks that fail.
+// failing returns the names of the checks that fail.
 func (r *testCell) failing() (names []string) {
 	report, _ := r.cell.Health().Ready()
 	for _, c := range report.Checks {
@@ -42,7 +42,7 @@ func TestReadyFollowsTheTableAndTheStore(t *testing.T) {
 		if bad := r.failing(); bad != nil {
 			t.Errorf("after the start: %v fail", bad)
 		}
-		// A transaction that fails is seen; the lease scan sees that the store works.
+		// A transaction that fails is noticed. The lease scan notices that the store works again.
 		store.hook(func([]shard.Op, func() (shard.Applied, error)) (shard.Applied, error) {
 			return shard.Applied{}, fault.Wrap(fault.CellUnavailable, errors.New("disk"), "the disk does not answer")
 		})
@@ -65,7 +65,7 @@ func TestReadyFollowsTheTableAndTheStore(t *testing.T) {
 	})
 }
 
-// A transaction that never comes back is what a restart would help against.
+// A transaction that never ends needs a restart.
 func TestAliveUntilATransactionStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

@@ -63,7 +63,7 @@ func TestGetHost_ClaimOfHardware_IsShownUntilItIsReported(t *testing.T) {
 	state = proto.CloneOf(state)
 	state.Version, state.Instances = 2, []*agentv1.Instance{{InstanceUuid: consumerUUID(1)}}
 	agent.report(state)
-	// The report has the instance, and what it says is in use counts.
+	// Once the report has the instance, its own numbers for hardware in use count.
 	want.HardwareClaims, want.DevicePools[0].Free = nil, 2
 	want.NumaCells[0].PinnedCpus, want.NumaCells[0].CpusUsed, want.NumaCells[0].MemoryUsedMb, small.Used = "4", 1, 100, 0
 	compare("reported")

@@ -8,7 +8,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// problemsOf are what a state was refused for, as one text.
+// problemsOf returns the problems for which a state was refused, as one text.
 func problemsOf(m *agentv1.ReportResponse) string {
 	return strings.Join(m.GetRefused().GetProblems(), "; ")
 }
@@ -72,7 +72,7 @@ func TestReport_ProviderOfAnotherHost_Refused(t *testing.T) {
 				t.Errorf("%s: %q", name, got)
 			}
 		}
-		// It may go to another host once it is let go.
+		// After its release the claim may go to another host.
 		s := plainState(1, 8)
 		s.Version = 2
 		r.register(s)

@@ -94,7 +94,7 @@ func TestAHostIsShownWhole(t *testing.T) {
 		r.register(plainState(2, 8))
 		heard := time.Now()
 		r.register(s)
-		// Down, and that it is silent is in its row.
+		// The host is down, and its row is marked silent.
 		time.Sleep(time.Minute + 2*time.Second)
 		synctest.Wait()
 		_, out := r.listHosts(&cellv1.ListHostsRequest{HostUuid: hostUUID(1)})

@@ -16,7 +16,7 @@ import (
 	"cellgate/shard"
 )
 
-// importing is a gateway that reports, and imports what it read.
+// importing is a gateway that reports services, and imports the rows it has read.
 type importing struct {
 	*testCell
 	version uint64
@@ -37,7 +37,7 @@ func (g *importing) report(version int32) *cellgatev1.Gate {
 	}
 	req := legacyOf("g1", version, all...)
 	req.Revision, req.Importer = g.version, true
-	g.reportLegacy(req) // who imports is asked for first
+	g.reportLegacy(req) // the first report asks to be the importer
 	req.ImportedAge = durationpb.New(g.age)
 	return g.reportLegacy(req).GetGate()
 }
@@ -103,13 +103,13 @@ func TestListHosts_Imported_ShowWhenNovasTablesWereRead(t *testing.T) {
 	})
 }
 
-// The first import opens the cell and has its hosts up at once: a query in between hears that the cell is
-// closed, not that its hosts are down.
+// The first import opens the cell and marks its hosts up in one step. A query in between gets
+// "closed", never hosts that are down.
 func TestPropose_WhileGateOpens_NeverFindsHostsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
 		between, asking := 0, false
-		// The writer asks for the time once the rows have the gate, and before the table has.
+		// The writer reads the time after the rows have the gate, but before the table has it.
 		r.cell.table.StoreTime.Machine = func() time.Time {
 			if g := r.cell.rows.GateRow(); asking || g == r.cell.rows.TableGate.Load() || g.RowsAt.IsZero() {
 				return time.Now()
@@ -133,8 +133,9 @@ func TestPropose_WhileGateOpens_NeverFindsHostsDown(t *testing.T) {
 	})
 }
 
-// In LEGACY and SHADOW what an agent reports is held, and compared; the row is Nova's. Once the gate is
-// NATIVE its next heartbeat has it written, and Nova's row is again when the gate falls back.
+// In LEGACY and SHADOW an agent's report is held and compared, and the row stays Nova's. When the
+// gate becomes NATIVE, the agent's next heartbeat writes its state. When the gate falls back, the
+// row is Nova's again.
 func TestAnAgentUnderAGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
@@ -169,7 +170,7 @@ func TestAnAgentUnderAGate(t *testing.T) {
 			}
 		}
 		until(shadowState)
-		// The agent does not list the instance that Nova has there.
+		// The agent does not report the instance that Nova has on the host.
 		time.Sleep(2 * time.Second)
 		gate := g.report(66)
 		if d := gate.GetHostDifferences(); len(d) != 1 || d[0].GetKind() != cellgatev1.HostDifference_INSTANCES || !strings.Contains(d[0].GetDetail(), consumerUUID(7)) || gate.GetDifferingHosts() != 1 {

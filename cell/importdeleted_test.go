@@ -14,8 +14,8 @@ import (
 	"cellgate/shard"
 )
 
-// deleted tells of instances whose rows are deleted, in rows that are whole up to at, and gives
-// those that have a claim still, and how many were released.
+// deleted reports instances whose rows are deleted, from tables that were complete at at. It
+// returns the instances that still have a claim, and how many claims were released.
 func (r *testCell) deleted(at time.Time, consumers ...int) (claimed []string, released int) {
 	r.t.Helper()
 	in := &cellv1.ImportHostsRequest{InstancesAt: timestamppb.New(at)}
@@ -36,8 +36,8 @@ func (r *testCell) deleted(at time.Time, consumers ...int) (claimed []string, re
 	return claimed, int(out.GetDeletedReleased())
 }
 
-// A deleted row ends a claim where an agent says which instances there are, once that does not
-// report the instance, and on imported hosts.
+// A deleted row releases a confirmed claim if the host's agent knows its instances and does not
+// report this one. It also releases claims on imported hosts.
 func TestADeletedRowReleasesAClaimThatItsHostDoesNotReport(t *testing.T) {
 	r := start(t, newStore(t))
 	later := time.Now().Add(time.Hour)
@@ -98,7 +98,7 @@ func TestDeletedRowsAreOfAMoment(t *testing.T) {
 	}
 }
 
-// An agent that is not heard says nothing: what is on its host is not known.
+// A deleted row releases nothing on a silent host, whose instances are unknown.
 func TestADeletedRowReleasesNothingOfASilentHost(t *testing.T) {
 	r := start(t, newStore(t))
 	a := r.register(plainState(1, 8))

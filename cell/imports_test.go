@@ -18,7 +18,7 @@ import (
 
 const bootImport = "bbbbbbbb-0000-4000-8000-00000000000f"
 
-// importedState is host n as Nova's tables have it, with a VCPU for each instance.
+// importedState is host n as read from Nova's tables, with a VCPU for each instance.
 func importedState(n int, version uint64, consumers ...int) *cellv1.ImportedHost {
 	s := plainState(n, 8)
 	s.BootId, s.Version, s.AgentVersion = bootImport, version, 0
@@ -37,7 +37,7 @@ func (r *testCell) importHosts(hosts ...*cellv1.ImportedHost) []*cellv1.ImportOu
 	return out.GetOutcomes()
 }
 
-// outcome checks one outcome.
+// imported imports a host and checks the outcome.
 func (r *testCell) imported(in *cellv1.ImportedHost, want *cellv1.ImportOutcome) {
 	r.t.Helper()
 	if got := r.importHosts(in)[0]; !proto.Equal(got, want) {
@@ -61,8 +61,9 @@ func TestAnImportFillsTheShard(t *testing.T) {
 	}
 }
 
-// Of a host that an agent registered an import's aggregates and ratios count, in NATIVE too;
-// what the agent has otherwise is a finding. A host that Nova does not have loses them.
+// On a host that an agent registered, an import's aggregates and ratios take precedence, in NATIVE
+// too. Differences from the agent's values are a finding. If Nova does not have the host any more,
+// the agent's values count again.
 func TestImportHosts_AgentsHost_FollowsNovaAggregatesAndRatios(t *testing.T) {
 	r := start(t, newStore(t))
 	rack := func(zone string) []*agentv1.Aggregate {
@@ -151,7 +152,7 @@ func TestAnAgentSpeaksForItsHost(t *testing.T) {
 	}
 }
 
-// A host that was imported once, without a gateway that goes on with it, is down until its agent speaks.
+// A host that was imported once is down until its agent reports, if no gateway imports it again.
 func TestAnImportedHostIsDownUntilItsAgentSpeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))

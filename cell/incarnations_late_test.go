@@ -17,7 +17,7 @@ import (
 
 const bootB = "bbbbbbbb-0000-4000-8000-000000000002"
 
-// stateOfBoot is a host's state of an incarnation, with instances of a VCPU each.
+// stateOfBoot returns a host's state from an incarnation, whose instances use a VCPU each.
 func stateOfBoot(boot string, version uint64, instances ...int) *agentv1.FullState {
 	s := plainState(1, 8)
 	s.BootId, s.Version = boot, version
@@ -38,8 +38,7 @@ func (a *testAgent) send(s *agentv1.FullState) {
 	calm()
 }
 
-// says sends a state, as an agent that lives: it says it again when it is asked for it, until
-// its stream ends.
+// says sends a state as a running agent does: it answers every Resync until its stream ends.
 func (r *testCell) says(s *agentv1.FullState) {
 	r.t.Helper()
 	a := r.agent()
@@ -66,7 +65,7 @@ func rowsOf(t *testing.T, store shard.Store) *shardtest.Rows {
 	return rows
 }
 
-// startHeld starts a replica whose transactions wait from slow on, until goOn.
+// startHeld starts a replica. Calling slow blocks its transactions until goOn is called.
 func startHeld(t *testing.T, store shard.Store) (r *testCell, slow func() (goOn func())) {
 	var hold atomic.Pointer[chan struct{}]
 	r = start(t, &shardtest.Faulty{Store: store, Before: func(_ context.Context, c shardtest.Call) error {
@@ -86,9 +85,9 @@ func startHeld(t *testing.T, store shard.Store) (r *testCell, slow func() (goOn 
 	}
 }
 
-// What waits at a replica whose shard is slow was said before another replica wrote the next
-// incarnation's states: neither the dead agent's newest nor the living one's oldest is the row then,
-// and no claim that was adopted is released.
+// States wait at a replica whose shard is slow, while another replica writes newer states of the
+// next incarnation. Neither the dead agent's last state nor an older one of the running agent
+// becomes the row. No adopted claim is released.
 func TestRegister_StateThatWaitedForTheShard_UndoesNothingOfTheNextIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -121,8 +120,8 @@ func TestRegister_StateThatWaitedForTheShard_UndoesNothingOfTheNextIncarnation(t
 	})
 }
 
-// An agent answered, and died: its answer was asked for over a row that the next incarnation's has
-// replaced when it is written.
+// An agent answers a Resync and dies. Before its answer is written, the next incarnation replaces
+// the row that the Resync was based on.
 func TestRegister_AnswerThatComesLate_ReplacesNoOtherIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -145,14 +144,15 @@ func TestRegister_AnswerThatComesLate_ReplacesNoOtherIncarnation(t *testing.T) {
 		if err != nil || m.GetResync().GetEpoch() <= q.GetEpoch() {
 			t.Fatalf("the agent is told %v, %v; want that it is asked again", m, err)
 		}
-		// It lives after all, as two agents of one host do: the answer is over the row that is there.
+		// The agent still runs, as with two agents on one host. Its new answer is based on the
+		// current row.
 		if m := a.report(resaid(a.last, m.GetResync())); m.GetAccepted() == nil {
 			t.Errorf("the answer: %v", m)
 		}
 		if h := rowsOf(t, store).Hosts[hostUUID(1)]; h.BootID != a.last.GetBootId() {
 			t.Errorf("the row is of incarnation %s", h.BootID)
 		}
-		// It was asked once, for one state.
+		// The Resync allowed one state only.
 		fast.says(stateOfBoot(bootB, 2, 1))
 		again := proto.CloneOf(a.last)
 		again.Version++
@@ -162,7 +162,8 @@ func TestRegister_AnswerThatComesLate_ReplacesNoOtherIncarnation(t *testing.T) {
 	})
 }
 
-// Who follows waits once for who writes, not again for an answer.
+// A replica that follows waits once for the writing replica, and not again for the answer to a
+// Resync.
 func TestAFollowersAnswerIsWrittenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
@@ -179,14 +180,13 @@ func TestAFollowersAnswerIsWrittenAtOnce(t *testing.T) {
 	})
 }
 
-// The state that an agent is asked for at its heartbeat is one over the row that it was asked
-// for.
+// A state that the cell requests at a heartbeat is written over the row that the request named.
 func TestWhatARegainingAgentSaysIsWrittenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
 		other := r.agent()
 		a := r.register(stateOfBoot(bootA, 1))
-		time.Sleep(7 * r.cell.cfg.HeartbeatEvery) // it is silent: another one may speak
+		time.Sleep(7 * r.cell.cfg.HeartbeatEvery) // silent for so long that another agent may take over
 		q := other.report(stateOfBoot(bootB, 1)).GetResync()
 		if m := other.report(resaid(other.last, q)); m.GetAccepted() == nil {
 			t.Fatalf("the other's state: %v", m)

@@ -20,7 +20,7 @@ import (
 
 const hostDiffers = cellgatev1.Finding_HOST_DIFFERS
 
-// rowIs checks whose state a host's row is, in each table.
+// rowIs checks which incarnation a host's row is from, in each table.
 func rowIs(t *testing.T, boot string, all ...*testCell) {
 	t.Helper()
 	for _, r := range all {
@@ -35,9 +35,9 @@ func (m *machine) bootID() string {
 	return s.GetBootId()
 }
 
-// What an agent that died said is read after its host's next agent has reported, on a
-// stream whose end nobody knows. No replica writes it: not one that hears the next agent, and
-// not one that does not, which asks for it again in vain.
+// The last message of a dead agent is read after the host's next agent has reported, on a stream
+// that has not ended. No replica writes it. A replica with a stream of the next agent ignores it,
+// and any other sends a Resync that nobody answers.
 func TestRegister_LateStateOfAnEndedIncarnation_DoesNotStay(t *testing.T) {
 	for name, c := range map[string]struct {
 		replicas []string
@@ -91,12 +91,12 @@ func TestRegister_LateStateOfAnEndedIncarnation_DoesNotStay(t *testing.T) {
 	}
 }
 
-// A replica that cannot read the journal asks nobody: the row that it has is old.
+// A replica that cannot read the journal requests no states, because its rows are old.
 func TestWhoCannotReadTheJournalAsksNoAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		var unread atomic.Bool
-		var log bytes.Buffer // read when all is still
+		var log bytes.Buffer // read when all goroutines are idle
 		behind := launchLogged(t, &shardtest.Faulty{Store: store, Before: func(_ context.Context, c shardtest.Call) error {
 			if c.Name == "Tail" && unread.Load() {
 				return shardtest.Unavailable()
@@ -118,8 +118,7 @@ func TestWhoCannotReadTheJournalAsksNoAgent(t *testing.T) {
 	})
 }
 
-// A stream that was opened last, and on which nothing comes any more, does not speak for its
-// host.
+// The newest stream does not represent its host if nothing arrives on it any more.
 func TestASilentStreamDoesNotSpeakForItsHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
@@ -131,9 +130,9 @@ func TestASilentStreamDoesNotSpeakForItsHost(t *testing.T) {
 	})
 }
 
-// Of two agents of one host that live the newer one's word counts, whatever the older one
-// says again, and they do not overwrite each other at the speed of heartbeats. Both are
-// named. When the newer one leaves, the host is the older one's, and so are its offers.
+// If two agents of one host run, the newer one's state counts, whatever the older one reports. They
+// do not overwrite each other at every heartbeat, and a finding names both. When the newer one
+// leaves, the older one gets the host and its offers.
 func TestTwoAgentsOfAHostAreFoundAndDoNotFight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -156,7 +155,7 @@ func TestTwoAgentsOfAHostAreFoundAndDoNotFight(t *testing.T) {
 			older.run(n+1, 0)
 			time.Sleep(8 * time.Second)
 		}
-		// A minute is most between two asks here: the grace is 30 s.
+		// The longest time between two requests is a minute here; the grace is 30 s.
 		if n := writes(); n > 2*times+times*10/30+10 {
 			t.Errorf("%d states were written, of which %d are the older agent's", n, 2*times)
 		}
@@ -182,7 +181,7 @@ func TestTwoAgentsOfAHostAreFoundAndDoNotFight(t *testing.T) {
 	})
 }
 
-// A late state of a life that is over does not take the offers from the agent that lives.
+// A late state of a dead agent does not take the offers away from the running agent.
 func TestOffersGoToTheAgentThatLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifyAsync))
@@ -215,8 +214,7 @@ func TestOffersGoToTheAgentThatLives(t *testing.T) {
 	})
 }
 
-// A heartbeat, or a newer state, on the stream that has the offers brings them no second
-// time.
+// Heartbeats and newer states on the stream that has the offers do not repeat them.
 func TestAHeartbeatOffersNothingAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifyAsync))
@@ -244,8 +242,7 @@ func TestAHeartbeatOffersNothingAgain(t *testing.T) {
 	})
 }
 
-// An agent that spoke while a newer one was there, and stays when that leaves, is offered
-// claims again.
+// An agent that reported while a newer one ran is offered claims again when the newer one leaves.
 func TestOffersGoToTheAgentThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifyAsync))

@@ -12,8 +12,8 @@ import (
 	"cellgate/shard"
 )
 
-// breakingStore breaks off loads, the first so many, when everything was visited, and
-// claims so often that the table shows them.
+// breakingStore breaks off the first few loads, after all rows were visited. It repeats each claim
+// so often that the table already shows it.
 type breakingStore struct {
 	*testStore
 	breaks *atomic.Int64
@@ -42,8 +42,7 @@ func (s breakingStore) Load(ctx context.Context, visit func(shard.Change) error)
 	return nil, fault.New(fault.CellUnavailable, "the database broke off a load")
 }
 
-// A load that the store breaks off in its middle is begun anew: what ended meanwhile
-// is not kept.
+// A load that the store breaks off is restarted. Claims that ended in between are not kept.
 func TestALoadThatBreaksOffIsBegunAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -66,7 +65,7 @@ func TestALoadThatBreaksOffIsBegunAnew(t *testing.T) {
 	})
 }
 
-// A store that goes on breaking off loads ends the start.
+// If the store keeps breaking off loads, the start fails.
 func TestAStartGivesUpLoadsThatBreakOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

@@ -18,8 +18,7 @@ func moving(id string, host int) *cellv1.ClaimOp {
 	return op
 }
 
-// TestAMoveIsOnBothHostsUntilItIsConfirmed: the claims say so, and so does what is
-// free.
+// During a move, both the claims and the free resources show the instance on both hosts.
 func TestAMoveIsOnBothHostsUntilItIsConfirmed(t *testing.T) {
 	r := start(t, newStore(t))
 	r.register(plainState(1, 8))
@@ -66,8 +65,8 @@ func hostsOf(p *cellv1.Proposal) []string {
 	return out
 }
 
-// TestTheTableKnowsAMovedInstanceOnBothHosts: for others it is a member on both; for
-// itself its hosts are no bond under affinity, and no obstacle under anti-affinity.
+// A moving instance counts as a group member on both hosts for others. For itself, its own hosts
+// neither bind it under affinity nor bar it under anti-affinity.
 func TestTheTableKnowsAMovedInstanceOnBothHosts(t *testing.T) {
 	r := start(t, newStore(t))
 	for n := 1; n <= 3; n++ {

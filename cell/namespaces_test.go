@@ -21,7 +21,7 @@ func (r *testCell) putFacts(host, namespace, facts string, ifGeneration int64) (
 	return out.GetGeneration(), err
 }
 
-// namespaces shows what is said of a host, by name, and by whom.
+// namespaces returns a host's facts by namespace, with their sources.
 func (r *testCell) namespaces(host string) map[string]*cellgatev1.HostNamespace {
 	r.t.Helper()
 	_, out := r.listHosts(&cellv1.ListHostsRequest{HostUuid: host, WantNamespaces: true})
@@ -64,8 +64,8 @@ func TestFactsThatServicesPutStayWhateverTheAgentReports(t *testing.T) {
 	}
 }
 
-// Facts name the generation of the host that they are put over; those that are the same again
-// take one, and the table stays as it is.
+// PutFacts names the host's generation that it is based on, and is refused if newer facts were put.
+// Equal facts take a generation too, but leave the table unchanged.
 func TestFactsThatComeLateAreRefused(t *testing.T) {
 	r := start(t, newStore(t))
 	state := plainState(1, 8)

@@ -10,7 +10,7 @@ func TestNearMissBudget_RefusalsWithoutEnd_TakeAQuarterOfAProcessor(t *testing.T
 	now := time.Unix(0, 0)
 	b := newNearMissBudget(now)
 	looked := 0
-	for range 10_000 { // a refusal each millisecond: twice of what one processor can do
+	for range 10_000 { // a refusal per millisecond: twice what one processor can examine
 		now = now.Add(time.Millisecond)
 		if b.mayLook(now) {
 			b.spend(took)

@@ -15,9 +15,9 @@ import (
 	"cellgate/shard"
 )
 
-// While hundreds of leases end, and callers claim, each claim is in the next transaction;
-// a transaction has a 32nd of ended leases at most, and the callers have half of the
-// time. The leases end all the same.
+// While hundreds of leases end and callers claim, each claim is in the next transaction. Ended
+// leases get at most a 32nd of a transaction, and callers get half of the time. All leases still
+// end.
 func TestPacing_MassExpiry_ClaimsInTheNextTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const leases, batch, each = 600, 64, 4 * time.Millisecond
@@ -52,7 +52,7 @@ func TestPacing_MassExpiry_ClaimsInTheNextTransaction(t *testing.T) {
 			}
 			ended += expires
 			mu.Unlock()
-			time.Sleep(each) // virtual: what a transaction takes
+			time.Sleep(each) // virtual: the duration of a transaction
 			return commit()
 		})
 		endedSoFar := func() int {
@@ -82,11 +82,11 @@ func TestPacing_MassExpiry_ClaimsInTheNextTransaction(t *testing.T) {
 	})
 }
 
-// However many hosts report at once, no more than half of the processors read states.
+// However many hosts report at once, at most half of the processors decode states.
 func TestPacing_BurstOfReports_FewAreDecodedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
-		// All places are taken: a state waits, and a claim does not.
+		// With all decoding slots taken, a state waits, but a claim does not.
 		r.register(plainState(1, 8))
 		for range cap(r.cell.agents.Decoding) {
 			r.cell.agents.Decoding <- struct{}{}
@@ -103,7 +103,7 @@ func TestPacing_BurstOfReports_FewAreDecodedAtOnce(t *testing.T) {
 		r.must(newClaim("k1", 1, 1, 1))
 		<-r.cell.agents.Decoding
 		<-registered
-		// One that waits for the shard has no place.
+		// A state that waits for the shard has no decoding slot.
 		if n := len(r.cell.agents.Decoding); n != cap(r.cell.agents.Decoding)-1 {
 			t.Errorf("%d places are taken, want those of this test", n)
 		}
@@ -113,7 +113,8 @@ func TestPacing_BurstOfReports_FewAreDecodedAtOnce(t *testing.T) {
 	})
 }
 
-// While callers come, a state is decoded after a rest of eight times as long as the one before took.
+// While callers ask, the cell rests after each decoded state: for eight times as long as decoding
+// took, but at most 5 ms.
 func TestAwaitDecoding_CallersCome_RestsAfterEachState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
@@ -150,7 +151,7 @@ func TestAwaitDecoding_CallersCome_RestsAfterEachState(t *testing.T) {
 	})
 }
 
-// The totals that follow changes are those that are counted at once.
+// Totals that are updated by each change equal totals that are counted anew.
 func TestTotals_RandomChanges_AsCountedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
@@ -207,7 +208,7 @@ func TestTotals_RandomChanges_AsCountedAtOnce(t *testing.T) {
 	})
 }
 
-// Who asks again after one host changed has that host counted, and no other.
+// After one host has changed, the next summary counts that host only.
 func TestTotals_OneHostChanges_OnlyItIsCounted(t *testing.T) {
 	r := start(t, newStore(t))
 	for n := range 5 {

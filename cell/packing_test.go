@@ -43,7 +43,8 @@ func TestPacking_ClaimsOfTwoShapes_CountsRoomAndDensity(t *testing.T) {
 	})
 }
 
-// A shape stays as long as it is among twice as many; the most frequent ones take the places that are free.
+// A shown shape stays while it is among twice as many most frequent ones. The most frequent other
+// shapes get the free places.
 func TestFrequentShapes_ShownStay(t *testing.T) {
 	counts := map[schedule.Shape]int{}
 	for n := range int64(30) {

@@ -16,8 +16,7 @@ import (
 	"cellgate/shard"
 )
 
-// commitGate lets one transaction begin for each pass; sizes has how many operations
-// each had.
+// commitGate lets one transaction begin for each pass. arrived gets the operations of each.
 type commitGate struct {
 	arrived chan []shard.Op
 	pass    chan struct{}
@@ -141,7 +140,7 @@ func TestAnUnknownOutcomeIsSaidAndFoundOut(t *testing.T) {
 			}
 		}
 		r.must(newClaim("k3", 3, 1, 1))
-		// Found out at once, not at the next reading of the journal.
+		// The replica learns of it at once, not at the next read of the journal.
 		synctest.Wait()
 		q := query(3)
 		q.ConsumerUuids = []string{consumerUUID(1), consumerUUID(2), consumerUUID(3)}
@@ -196,7 +195,7 @@ func TestTheTransactionInFlightIsFinishedAtTheEnd(t *testing.T) {
 	})
 }
 
-// The callers of the last transaction that ask again at once go with those who waited.
+// Callers of the last transaction that ask again at once join those who waited.
 func TestATransactionWaitsForThoseJustAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -206,7 +205,7 @@ func TestATransactionWaitsForThoseJustAnswered(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			r.must(newClaim("first", 1000, 1, 1))
-			time.Sleep(200 * time.Microsecond) // what it does with the answer
+			time.Sleep(200 * time.Microsecond) // the caller processes its answer
 			r.must(newClaim("again", 1001, 1, 1))
 		})
 		<-g.arrived
@@ -214,7 +213,7 @@ func TestATransactionWaitsForThoseJustAnswered(t *testing.T) {
 			wg.Go(func() { r.must(newClaim(fmt.Sprintf("k%d", n), n, 1, 1)) })
 		}
 		synctest.Wait()
-		time.Sleep(4 * time.Millisecond) // the transaction takes so long
+		time.Sleep(4 * time.Millisecond) // the duration of the transaction
 		began := time.Now()
 		g.pass <- struct{}{}
 		if second := <-g.arrived; len(second) != 8 {

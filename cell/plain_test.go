@@ -14,7 +14,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// What plain is sure about, the schema's rules and the limit of messages allow.
+// A query that plain accepts satisfies the schema's rules and the limit of messages.
 func TestPlainIsRight(t *testing.T) {
 	var sure, unsure int
 	rapid.Check(t, func(t *rapid.T) {
@@ -70,7 +70,7 @@ func TestPlainIsRight(t *testing.T) {
 	}
 }
 
-// Usual queries are plain; other messages are looked at.
+// Usual queries are plain. Others are validated.
 func TestUsualQueriesArePlain(t *testing.T) {
 	usual := &cellv1.ProposeBatchRequest{}
 	for i := range 256 {
@@ -84,7 +84,7 @@ func TestUsualQueriesArePlain(t *testing.T) {
 	}
 }
 
-// What plain is sure about of claims, the schema's rules allow.
+// Claims that plain accepts satisfy the schema's rules.
 func TestPlainClaimsAreRight(t *testing.T) {
 	var sure, unsure int
 	rapid.Check(t, func(t *rapid.T) {

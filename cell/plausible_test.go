@@ -9,7 +9,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// What no agent means is refused by its field, and the stream goes on.
+// An implausible value is refused with its field, and the stream continues.
 func TestAnAgentIsRefusedWhatItCannotMean(t *testing.T) {
 	r := start(t, newStore(t))
 	a := r.agent()

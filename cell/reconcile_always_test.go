@@ -8,8 +8,8 @@ import (
 	"cellgate/internal/testlong"
 )
 
-// A host of which there are always some live claims, each for a moment: one that is
-// released while its host is audited does not come back.
+// A host always has some short-lived claims. A claim that is released during the audit of its host
+// does not come back.
 func TestAClaimReleasedWhileItsHostIsAuditedStaysReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), soon)

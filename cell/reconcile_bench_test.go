@@ -13,9 +13,9 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-// BenchmarkReconcile is one look of a replica with a shard on disk over hosts that run
-// eight adopted instances each: what every cell.reconcile_interval costs it. "audits" are
-// the part of it that reads hosts from the shard, of which there are 512 at most.
+// BenchmarkReconcile measures one reconciliation of a replica with a shard on disk, over hosts with
+// eight adopted instances each. That is the cost of every cell.reconcile_interval. "audits" is the
+// part that reads hosts from the shard, at most 512 of them.
 func BenchmarkReconcile(b *testing.B) {
 	const instances = 8
 	for _, hosts := range []int{1000, 10000} {
@@ -36,7 +36,7 @@ func BenchmarkReconcile(b *testing.B) {
 	}
 }
 
-// reportAll has so many agents with instances connected, and all of them accepted.
+// reportAll connects so many agents with instances, and waits until all are accepted.
 func reportAll(b *testing.B, r *testCell, hosts, instances int) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -13,10 +13,9 @@ import (
 	"cellgate/shard"
 )
 
-// Nothing leaks, whoever dies at whatever point: after callers, agents and replicas did
-// at random, and a quiet time, each confirmed claim has an instance that its host reports
-// or is a finding, each instance that is reported has a claim on its host or is a finding,
-// and what is in use is the sum of the claims.
+// Callers, agents and replicas die at random moments. After a quiet time, each confirmed claim has
+// an instance that its host reports, or is a finding. Each reported instance has a claim on its
+// host, or is a finding. Usage is the sum of the claims.
 func TestNothingLeaksUnseen(t *testing.T) {
 	seeds := uint64(1)
 	if os.Getenv("CELLGATE_LONG") != "" {
@@ -39,7 +38,7 @@ func TestNothingLeaksUnseen(t *testing.T) {
 						m.start()
 					}
 				}
-				// Leases end, graces pass, and what may be is put right.
+				// Leases end, graces pass, and permitted repairs are made.
 				time.Sleep(6*time.Minute + 2*releaseAfter)
 				w.check()
 			})
@@ -58,7 +57,7 @@ type leaks struct {
 	next     int
 }
 
-// leaky is a claim that somebody once had.
+// leaky is the consumer and the host of a claim that was made.
 type leaky struct{ consumer, host int }
 
 func (w *leaks) replica(n int) *testCell {
@@ -67,7 +66,7 @@ func (w *leaks) replica(n int) *testCell {
 
 func (w *leaks) any() *testCell { return w.replicas[w.rng.IntN(len(w.replicas))] }
 
-// one gives a claim of before, at random; "" for none.
+// one returns an earlier claim at random, or "".
 func (w *leaks) one() (string, leaky) {
 	if w.next == 0 {
 		return "", leaky{}
@@ -76,11 +75,11 @@ func (w *leaks) one() (string, leaky) {
 	return id, w.claims[id]
 }
 
-// step does one thing of those that happen, or leaves it half done.
+// step does one random action, and may leave it half done.
 func (w *leaks) step() {
 	m := w.machines[w.rng.IntN(len(w.machines))]
 	switch w.rng.IntN(10) {
-	case 0, 1, 2: // a build, whose caller dies somewhere
+	case 0, 1, 2: // a build whose caller may die at any step
 		id, c := fmt.Sprintf("k%d", w.next), leaky{w.next, m.n}
 		w.next++
 		w.claims[id] = c
@@ -93,7 +92,7 @@ func (w *leaks) step() {
 		if w.rng.IntN(4) > 0 {
 			w.any().do(confirm(id, c.consumer))
 		}
-	case 3, 4: // a deletion, whose caller dies before the release, or at once
+	case 3, 4: // a deletion whose caller may die before the release
 		id, c := w.one()
 		if id == "" {
 			return
@@ -108,7 +107,7 @@ func (w *leaks) step() {
 		if w.rng.IntN(2) == 0 {
 			w.any().do(release(id, c.consumer))
 		}
-	case 5: // a move, of which only a part may happen
+	case 5: // a move that may stop halfway
 		id, c := w.one()
 		if id == "" {
 			return
@@ -126,11 +125,11 @@ func (w *leaks) step() {
 		if from := w.machines[c.host-1]; w.rng.IntN(2) == 0 && !from.down && from != m {
 			from.run(c.consumer, 0)
 		}
-	case 6: // an instance that nobody asked for
+	case 6: // an instance without a request
 		if !m.down {
 			m.run(1000+w.rng.IntN(3), 1)
 		}
-	case 7: // an agent dies, its instances go on and may go meanwhile
+	case 7: // an agent dies; its instances stay, or end meanwhile
 		m.stop()
 		m.down = true
 		for n := range m.runs {
@@ -138,7 +137,7 @@ func (w *leaks) step() {
 				delete(m.runs, n)
 			}
 		}
-	case 8: // and comes back
+	case 8: // an agent comes back
 		if m.down {
 			m.start()
 		}
@@ -242,7 +241,7 @@ func (w *leaks) check() {
 	}
 }
 
-// asTheShard checks that the table's rows are those of the shard.
+// asTheShard checks that the table's rows equal those of the shard.
 func (r *testCell) asTheShard(store shard.Store) {
 	r.t.Helper()
 	claims := 0

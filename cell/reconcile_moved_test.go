@@ -14,8 +14,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// unlessReported releases a claim unless its host reports its instance; "" when it is
-// released.
+// unlessReported releases a claim unless its host reports the instance. It returns "" if the claim
+// is released.
 func (r *testCell) unlessReported(id string, instance int) fault.Kind {
 	r.t.Helper()
 	op := release(id, instance)
@@ -31,7 +31,8 @@ func (r *testCell) unlessReported(id string, instance int) fault.Kind {
 	return fault.Kind(out.GetRefusal().GetReason())
 }
 
-// What an instance left in this cell is not released while its host reports it, or may.
+// The claim of an instance that moved to another cell is not released while its host reports the
+// instance, or may.
 func TestAReleaseUnlessTheHostReportsTheInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
@@ -70,7 +71,7 @@ func TestAReleaseUnlessTheHostReportsTheInstance(t *testing.T) {
 	})
 }
 
-// The uuid of an instance is the same in whatever case its host reports it.
+// An instance's uuid matches whatever its case in the host's report.
 func TestAReportedInstanceIsKnownInAnyCase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))

@@ -18,10 +18,10 @@ import (
 	"cellgate/shard"
 )
 
-// The tests' times: a look each 5 s, a finding after 30 s, a release after 2 m.
+// The tests' times: a comparison every 5 s, a finding after 30 s, a release after 2 min.
 const (
 	lookEvery, findAfter, releaseAfter = 5 * time.Second, 30 * time.Second, 2 * time.Minute
-	// found and gone are past all that must have happened by then.
+	// found and gone are times after which the finding and the release must have happened.
 	found, gone = findAfter + 3*lookEvery, releaseAfter + 3*lookEvery
 )
 
@@ -36,7 +36,7 @@ type machine struct {
 	vcpus    int32
 	replicas []*testCell
 	host     *hostagent.Host
-	// runs are the instances that it has, with their VCPUs.
+	// runs are the host's instances, with their VCPUs.
 	runs map[int]int32
 	// down: the agent does not run.
 	down bool
@@ -67,7 +67,7 @@ func (m *machine) start() {
 	m.resume()
 }
 
-// resume connects an incarnation of the agent, which has streams to no replica.
+// resume connects the agent's current incarnation, which has no stream.
 func (m *machine) resume() {
 	m.down = false
 	ctx, cancel := context.WithCancel(context.Background())
@@ -80,7 +80,7 @@ func (m *machine) resume() {
 	calm()
 }
 
-// run has an instance exist on the host; with 0 VCPUs it does not any more.
+// run starts an instance on the host. With 0 VCPUs it ends the instance.
 func (m *machine) run(instance int, vcpus int32) {
 	if m.runs[instance] = vcpus; vcpus == 0 {
 		delete(m.runs, instance)
@@ -89,7 +89,7 @@ func (m *machine) run(instance int, vcpus int32) {
 	calm()
 }
 
-// calm lets everything that is under way come to its end.
+// calm waits until all work in progress is done.
 func calm() { time.Sleep(time.Second); synctest.Wait() }
 
 func (r *testCell) findings() *cellv1.ListFindingsResponse {
@@ -101,7 +101,7 @@ func (r *testCell) findings() *cellv1.ListFindingsResponse {
 	return out
 }
 
-// stand checks the kinds of the findings that stand, and gives them.
+// stand checks the kinds of the unresolved findings, and returns them.
 func (r *testCell) stand(want ...cellgatev1.Finding_Kind) []*cellgatev1.Finding {
 	r.t.Helper()
 	var stand []*cellgatev1.Finding
@@ -120,7 +120,7 @@ func (r *testCell) stand(want ...cellgatev1.Finding_Kind) []*cellgatev1.Finding 
 	return stand
 }
 
-// repaired gives those of a kind that were put right.
+// repaired returns the repaired findings of a kind.
 func (r *testCell) repaired(kind cellgatev1.Finding_Kind) (list []*cellgatev1.Finding) {
 	r.t.Helper()
 	for _, f := range r.findings().GetFindings() {
@@ -150,7 +150,7 @@ const (
 	elsewhere    = cellgatev1.Finding_CLAIMED_ELSEWHERE
 )
 
-// An instance that its host had and has no more: nobody released its claim.
+// An instance has ended on its host, but nobody released its claim.
 func TestTheClaimOfAnInstanceThatWentIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -193,7 +193,7 @@ func TestTheClaimOfAnInstanceThatWentIsReleased(t *testing.T) {
 	})
 }
 
-// What the host has not said, or may be wrong about, ends no claim.
+// A claim is kept if its host has not reported that the instance ended, or may be wrong.
 func TestAClaimWhoseInstanceMayBeThereStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Config)
@@ -272,7 +272,7 @@ func TestAClaimWhoseInstanceMayBeThereStays(t *testing.T) {
 	}
 }
 
-// An agent that does not know its instances says nothing about any.
+// An agent that does not know its instances causes no findings about them.
 func TestUnknownInstancesAreNoFindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), soon)
@@ -290,7 +290,7 @@ func TestUnknownInstancesAreNoFindings(t *testing.T) {
 	})
 }
 
-// While an instance moves its claims are two, and its source may be without it.
+// While an instance moves, it has two claims, and the source host may not run it.
 func TestMovesAreNoFindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -324,8 +324,8 @@ func TestMovesAreNoFindings(t *testing.T) {
 	})
 }
 
-// A claim that is released while its instance runs leaves it without: the host would
-// give its room twice.
+// A claim is released while its instance runs. Without adoption, the host's room would be given
+// twice.
 func TestAnInstanceWithoutAClaimIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -349,7 +349,7 @@ func TestAnInstanceWithoutAClaimIsAdopted(t *testing.T) {
 	})
 }
 
-// The instance's uuid holds what is another's: nothing may be adopted beside it.
+// Another claim is held under the instance's uuid, so nothing can be adopted beside it.
 func TestAnInstanceThatHoldsAnothersClaimIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), soon)
@@ -380,7 +380,7 @@ func TestAnInstanceOnTwoHostsIsReported(t *testing.T) {
 	})
 }
 
-// Adopted instances may take more than there is, and a report may say less.
+// Adopted instances may use more than the host has, and a report may reduce the inventory.
 func TestMoreInUseThanThereIsIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), soon)
@@ -408,7 +408,7 @@ func TestOtherAmountsAreReported(t *testing.T) {
 	})
 }
 
-// A restart forgets what was found, and finds it again.
+// A restart forgets the findings, and finds them again.
 func TestFindingsComeBackAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -432,7 +432,7 @@ func TestFindingsComeBackAfterARestart(t *testing.T) {
 	})
 }
 
-// Moves from other cells are told once their hosts' reports have confirmed them.
+// Moves from other cells are reported once the hosts' reports have confirmed them.
 func TestWhatMovedInIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), soon)

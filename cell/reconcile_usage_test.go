@@ -11,8 +11,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A hand in the database changes what is kept as in use of a host: the sum of its claims
-// is written anew, and the table has it. With repairs off it is only told.
+// Somebody changes a host's usage row in the database. The cell recomputes it from the claims, and
+// the table gets the result. If repairs are off, it is only reported.
 func TestUsageThatIsNotTheSumIsWrittenAnew(t *testing.T) {
 	for name, reportOnly := range map[string]bool{"repaired": false, "reported": true} {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestUsageThatIsNotTheSumIsWrittenAnew(t *testing.T) {
 				t.Fatal(tag, err)
 			}
 			var seen *cellgatev1.Finding
-			// Its own look comes in an hour.
+			// The cell's own comparison is an hour away.
 			if err := r.cell.reconcile.CompareAll(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -18,19 +18,19 @@ import (
 
 const stateRefused = cellgatev1.Finding_STATE_REFUSED
 
-// implausible makes a state one that every cell refuses.
+// implausible changes a state so that every cell refuses it.
 func implausible(s *agentv1.FullState) *agentv1.FullState {
 	s.Facts = &agentv1.Facts{CpuInfo: "["}
 	return s
 }
 
-// breaks has the machine report what its cell refuses.
+// breaks makes the machine report a state that its cell refuses.
 func (m *machine) breaks() {
 	m.host.Put(implausible(m.state()))
 	calm()
 }
 
-// answerTo sends a message, and gives its answer: what is said of claims is left out.
+// answerTo sends a message and returns its answer. It skips messages about claims.
 func (a *testAgent) answerTo(m *agentv1.ReportRequest) *agentv1.ReportResponse {
 	a.t.Helper()
 	if err := a.stream.Send(m); err != nil {
@@ -55,7 +55,7 @@ func deltaFrom(base, version uint64) *agentv1.ReportRequest {
 	return &agentv1.ReportRequest{Message: &agentv1.ReportRequest_Delta{Delta: &agentv1.Delta{BootId: bootA, BaseVersion: base, Version: version}}}
 }
 
-// shown is host 1 as its replica lists it.
+// shown returns host 1 as its replica lists it.
 func (r *testCell) shown() *cellgatev1.Host {
 	r.t.Helper()
 	out, err := r.cells.ListHosts(context.Background(), &cellv1.ListHostsRequest{HostUuid: hostUUID(1)})
@@ -65,8 +65,9 @@ func (r *testCell) shown() *cellgatev1.Host {
 	return out.GetHosts()[0]
 }
 
-// A host whose newer state is refused stays in service by the one before, is told everywhere,
-// and its claims are judged by what its agent knows. Its next state that is fine ends that.
+// A host whose newer state is refused stays up on its last accepted state. The refusal is shown
+// everywhere, and the agent judges claims by its newer state. The next accepted state ends the
+// refusal.
 func TestAHostWhoseNewerStateIsRefusedStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), soon)
@@ -90,7 +91,7 @@ func TestAHostWhoseNewerStateIsRefusedStays(t *testing.T) {
 		if v := r.cell.rows.Host(hostUUID(1)).Host.StateVersion; v != 1 {
 			t.Errorf("the row is of version %d: the agent was asked for its state", v)
 		}
-		// The agent knows of an instance that the cell has no report of.
+		// The agent knows of an instance that no accepted report has.
 		r.must(newClaim("k1", 400, 1, 4), newClaim("k2", 401, 1, 2))
 		calm()
 		if a, b := r.claimNow("k1").GetVerdict(), r.claimNow("k2").GetVerdict(); a.GetReason() != "NO_ROOM" || b.GetReason() != "" {
@@ -126,7 +127,7 @@ func TestARefusedHostStaysAtAReplicaThatStarts(t *testing.T) {
 		second := start(t, store, soon)
 		m.replicas = []*testCell{second}
 		m.resume()
-		m.breaks() // a later version, which the row is not of
+		m.breaks() // a later version, which is not in the row
 		time.Sleep(10 * time.Minute)
 		if p := second.propose(query(8)); p.GetPassed() != 1 {
 			t.Fatalf("the host is not proposed: %v", p)
@@ -140,8 +141,8 @@ func TestARefusedHostStaysAtAReplicaThatStarts(t *testing.T) {
 	})
 }
 
-// Where nothing of the agent's life is held, or nobody judges the host's claims, it is down as
-// one whose agent is silent, and its finding says so.
+// If the cell holds no state of this incarnation, or nobody judges the host's claims, the host is
+// down as if its agent were silent. Its finding shows why.
 func TestARefusedHostThatIsNotKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode  agents.VerifyMode
@@ -165,7 +166,7 @@ func TestARefusedHostThatIsNotKept(t *testing.T) {
 				}
 				a.last = before
 				for range 10 {
-					a.heartbeat() // of a version that was not named to it
+					a.heartbeat() // with a version that the refusal did not name
 					time.Sleep(r.cell.cfg.HeartbeatEvery)
 				}
 				if r.shown().GetUp() || r.shown().GetRefused().GetStays() {
@@ -179,8 +180,8 @@ func TestARefusedHostThatIsNotKept(t *testing.T) {
 	}
 }
 
-// An agent of before, which does not heed the version that is held, is not heard, however
-// often it offers its state again.
+// An old agent ignores the held version and keeps sending its refused state. That does not count as
+// a heartbeat, so the host goes down.
 func TestAnAgentOfBeforeWhoseStateIsRefusedIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), soon)
@@ -198,7 +199,7 @@ func TestAnAgentOfBeforeWhoseStateIsRefusedIsDown(t *testing.T) {
 		if r.shown().GetUp() {
 			t.Error("the host is up")
 		}
-		// A Delta goes on from what is held.
+		// A delta must be based on the held version.
 		if m := a.answerTo(deltaFrom(4, 5)); m.GetResync() == nil {
 			t.Errorf("a delta to what was refused: %v", m)
 		}
@@ -211,8 +212,8 @@ func TestAnAgentOfBeforeWhoseStateIsRefusedIsDown(t *testing.T) {
 	})
 }
 
-// Of two replicas one takes the state, and the other refuses it: neither asks for it again,
-// and the row is what was taken.
+// One of two replicas accepts a state, the other refuses it. Neither requests it again, and the row
+// is the accepted state.
 func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -267,8 +268,8 @@ func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
 	})
 }
 
-// What is wrong with a host's states is logged once, and again when it is something else. All
-// hosts together have one line a second.
+// The problems of a host's states are logged once, and again when they change. All hosts together
+// log one line a second.
 func TestReport_StateIsRefusedAgain_LoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -304,8 +305,8 @@ func TestReport_StateIsRefusedAgain_LoggedOnce(t *testing.T) {
 	})
 }
 
-// The row becomes another agent's while the newer state of this one is refused: it is asked
-// once, finds that nothing of its life is held, and is silent from then on.
+// The row becomes another incarnation's while this agent's newer state is refused. The agent is
+// asked once. Then the cell holds nothing of its incarnation, and the agent counts as silent.
 func TestARefusedAgentWhoseRowIsLostIsNotAskedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -331,7 +332,7 @@ func TestARefusedAgentWhoseRowIsLostIsNotAskedForEver(t *testing.T) {
 	})
 }
 
-// What was reported before a refusal ends no claim: the instance may have come back.
+// A report from before the refusal ends no claim, because the instance may have come back.
 func TestARefusedHostsClaimsStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

@@ -10,8 +10,8 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// A host that nothing holds goes from every replica's table, and from what counts for the
-// limits; one whose agent reports, or that has a claim, stays.
+// A host without agent and claims is removed from every replica's table, and from what counts for
+// the limits. A host whose agent reports, or that has a claim, stays.
 func TestRemoveHost_NothingHoldsIt_GoneFromEveryReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -34,7 +34,7 @@ func TestRemoveHost_NothingHoldsIt_GoneFromEveryReplica(t *testing.T) {
 		if err := remove(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // virtual: the other one reads the journal
+		time.Sleep(time.Second) // virtual: the other replica reads the journal
 		for name, r := range map[string]*testCell{"its own": r, "the other": other} {
 			if n := r.cell.versions.Current().Len(); n != 0 {
 				t.Errorf("%s replica's table has %d hosts", name, n)

@@ -44,8 +44,8 @@ func openPostgres(t testing.TB, url string, change ...func(*sqlshard.Options)) s
 	return s
 }
 
-// sharedShards are the shards that several replicas can have: each call of open is
-// what one of them has of it.
+// sharedShards runs a test with each kind of shard that several replicas can share. Each call of
+// open returns one replica's store.
 func sharedShards(t *testing.T, test func(t *testing.T, open func() shard.Store)) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		url := pgtest.Start(t).NewDatabase(t)
@@ -61,8 +61,8 @@ func named(name string) func(*Config) {
 	return func(c *Config) { c.Replica, c.TailEvery = name, 10*time.Millisecond }
 }
 
-// TestI1_ReplicasTogetherNeverTakeAHostOverCapacity: callers of three replicas want
-// the same few hosts at once, and more than there is. Exactly what fits is given.
+// Callers of three replicas want the same few hosts at once, and more than there is. Exactly what
+// fits is claimed.
 func TestI1_ReplicasTogetherNeverTakeAHostOverCapacity(t *testing.T) {
 	sharedShards(t, func(t *testing.T, open func() shard.Store) {
 		const hosts, vcpus, replicas, callers, each = 4, 8, 3, 4, 12
@@ -116,7 +116,7 @@ func TestI1_ReplicasTogetherNeverTakeAHostOverCapacity(t *testing.T) {
 	})
 }
 
-// Whatever one replica did, another one goes on with.
+// One replica continues with a claim that another one made.
 func TestAnotherReplicaGoesOnWithAClaim(t *testing.T) {
 	sharedShards(t, func(t *testing.T, open func() shard.Store) {
 		one, two := start(t, open(), named("r1")), start(t, open(), named("r2"))
@@ -131,8 +131,7 @@ func TestAnotherReplicaGoesOnWithAClaim(t *testing.T) {
 	})
 }
 
-// The first of all replicas that looks ends a lease; what the others do then changes
-// nothing.
+// The first replica that scans ends a lease. The scans of the others then change nothing.
 func TestALeaseEndsOnceWhateverReplicaLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -197,8 +196,8 @@ func (s *stalling) Tail(ctx context.Context, after shard.Cursor, limit int) ([]s
 	return s.Store.Tail(ctx, after, limit)
 }
 
-// A replica whose table is old, since it stood still, proposes only once it has read
-// what other replicas did; it does not call a cell full that is not.
+// A replica that stood still proposes only after it has read what other replicas did. It does not
+// report a cell as full that is not.
 func TestAStalledReplicaReadsTheJournalBeforeItProposes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -231,7 +230,7 @@ func TestAStalledReplicaReadsTheJournalBeforeItProposes(t *testing.T) {
 		if p := two.propose(query(8)); p.GetPassed() != 1 {
 			t.Errorf("awake: %v", p)
 		}
-		// One that cannot read says so at once.
+		// A replica that cannot read the journal answers so at once.
 		slow.set(nil, fault.New(fault.CellUnavailable, "no way to the journal"))
 		time.Sleep(5 * time.Second)
 		began := time.Now()
@@ -243,8 +242,7 @@ func TestAStalledReplicaReadsTheJournalBeforeItProposes(t *testing.T) {
 	})
 }
 
-// The connections of a replica fall silent, without being closed: it learns what others
-// did all the same.
+// A replica's connections fall silent without being closed. It still learns what others did.
 func TestAReplicaWhoseConnectionsFallSilentGoesOn(t *testing.T) {
 	srv := pgtest.Start(t)
 	direct := srv.NewDatabase(t)
@@ -286,8 +284,8 @@ func TestAReplicaWhoseConnectionsFallSilentGoesOn(t *testing.T) {
 	await(1)
 }
 
-// The proposals of a replica that lags are refused by the transaction, and its claims
-// are checked against what others did.
+// A claim from a stale proposal is refused by the transaction, which checks it against what other
+// replicas did.
 func TestAStaleProposalIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -311,8 +309,7 @@ func TestAStaleProposalIsRefused(t *testing.T) {
 	})
 }
 
-// Hosts are not down because the replica did not run: what they said meanwhile waits
-// to be read.
+// Hosts are not marked down because the replica stood still: their messages wait to be read.
 func TestAReplicaThatStoodStillDoesNotBlameItsHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stood atomic.Int64
@@ -338,8 +335,8 @@ func TestAReplicaThatStoodStillDoesNotBlameItsHosts(t *testing.T) {
 	})
 }
 
-// A replica that stood still while another process began its next incarnation ends: nothing
-// it does is written.
+// A replica stands still while another process starts its next incarnation. It then ends, and
+// writes nothing more.
 func TestAFencedReplicaEnds(t *testing.T) {
 	url := pgtest.Start(t).NewDatabase(t)
 	store := openPostgres(t, url)
@@ -365,7 +362,7 @@ func TestAFencedReplicaEnds(t *testing.T) {
 	r.must(newClaim("k1", 1, 1, 8))
 }
 
-// A replica that writes nothing ends too: it reads that it was fenced.
+// A replica that writes nothing ends too, because it reads that it was fenced.
 func TestAnIdleReplicaThatIsFencedEnds(t *testing.T) {
 	url := pgtest.Start(t).NewDatabase(t)
 	store := openPostgres(t, url)
@@ -390,8 +387,8 @@ func TestAnIdleReplicaThatIsFencedEnds(t *testing.T) {
 	}
 }
 
-// A replica hears late that its own transaction was done, which it has read in the journal
-// long since: what another one ended meanwhile does not come back.
+// A replica learns late that its own transaction was committed, after it has read that in the
+// journal. Claims that another replica has ended since do not come back.
 func TestALateAnswerBringsNothingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, store := newStore(t), &testStore{}

@@ -13,8 +13,8 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// TestI8_ARestartLosesNothing: a new incarnation on the same shard has the same hosts
-// and claims; only who was heard is forgotten, and hosts have their grace.
+// A new incarnation on the same shard has the same hosts and claims. It forgets only which hosts
+// sent messages, and gives them a grace.
 func TestI8_ARestartLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -110,7 +110,7 @@ func TestOwnEntriesAreNotReadAgain(t *testing.T) {
 		r.register(plainState(1, 8))
 		for n := range 5 {
 			r.must(newClaim(fmt.Sprintf("k%d", n), n, 1, 1))
-			time.Sleep(130 * time.Millisecond) // never at the instant of a reading
+			time.Sleep(130 * time.Millisecond) // never at the moment of a read
 		}
 		synctest.Wait()
 		if store.tailed != 0 {

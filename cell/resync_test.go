@@ -13,8 +13,8 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// A host that is told to start over is asked for its whole state; what it says of
-// before counts no more, and another host is left alone.
+// A host that must start over is asked for its whole state. Its earlier messages do not count any
+// more, and other hosts are not affected.
 func TestAHostIsToldToStartOver(t *testing.T) {
 	r := start(t, newStore(t))
 	a := r.register(plainState(1, 8))
@@ -51,8 +51,8 @@ func TestAHostIsToldToStartOver(t *testing.T) {
 	}
 }
 
-// All hosts of a cell with two replicas start over, by real agents: each state is
-// written again, once, spread over the time that is given.
+// All hosts of a cell with two replicas, with real agents, start over. Each state is written again
+// exactly once, and the writes are spread over the given time.
 func TestAllHostsStartOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts = 20

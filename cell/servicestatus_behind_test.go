@@ -11,8 +11,8 @@ import (
 	"cellgate/shard"
 )
 
-// readCopy is what a gateway reads of Nova's services by now, from a copy that is behind: each
-// beats every 10 s, the one of host n 3n s after the others began, until dead.
+// readCopy returns what a gateway reads of Nova's services from a database copy that lags. Each
+// service has a heartbeat every 10 s until dead; that of host n started 3n s after the first.
 func readCopy(gateway string, behind time.Duration, dead time.Time, hosts ...int) *cellv1.ReportLegacyRequest {
 	req := legacyOf(gateway, 66, hosts...)
 	req.Revision = uint64(time.Now().UnixNano())
@@ -33,10 +33,10 @@ func readCopy(gateway string, behind time.Duration, dead time.Time, hosts ...int
 	return req
 }
 
-// said counts what of Nova's is written of hosts.
+// said counts how often Nova's status of a host is written.
 type said struct{ words int }
 
-// twoReplicas are replicas of a cell of three agents, each with a gateway of its own.
+// twoReplicas starts two replicas of a cell of three agents, each with its own gateway.
 func twoReplicas(t *testing.T) (fresh, late *testCell, s *said) {
 	t.Helper()
 	store := newStore(t)
@@ -45,7 +45,7 @@ func twoReplicas(t *testing.T) (fresh, late *testCell, s *said) {
 		fresh.register(plainState(n, 8))
 	}
 	fresh.pin(nativeState)
-	time.Sleep(time.Second) // the other one's reading of the journal
+	time.Sleep(time.Second) // the other replica reads the journal
 	s = &said{}
 	store.hook(func(ops []shard.Op, apply func() (shard.Applied, error)) (shard.Applied, error) {
 		for _, op := range ops {
@@ -58,7 +58,7 @@ func twoReplicas(t *testing.T) (fresh, late *testCell, s *said) {
 	return fresh, late, s
 }
 
-// outNow gives how many hosts nothing new is placed on, by what the row of each says.
+// outNow returns the number of hosts that get no new instances, by their rows.
 func (r *testCell) outNow() (out int) {
 	for n := range 3 {
 		if row := r.cell.rows.Host(hostUUID(n)); len(row.Admin.Withholding()) > 0 {
@@ -68,8 +68,8 @@ func (r *testCell) outNow() (out int) {
 	return out
 }
 
-// A host that was silent comes back with its own heartbeat, though other rows of Nova's are dated in the
-// future, by a machine whose clock is ahead.
+// A silent host comes back with its own next heartbeat. That holds even if a compute whose clock is
+// ahead has dated other rows of Nova's in the future.
 func TestASilentHostComesBackWhereAClockIsAhead(t *testing.T) {
 	for _, lead := range []time.Duration{0, 50 * time.Second} {
 		t.Run(lead.String(), func(t *testing.T) {

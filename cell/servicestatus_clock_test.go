@@ -10,8 +10,8 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// The clock of one compute is behind those of the others: it is back with its first heartbeat, and what
-// operators say of it then counts at once.
+// One compute's clock is behind the others. Its host is back with its first heartbeat, and
+// operators' changes to it then count at once.
 func TestAComputeWhoseClockIsBehindIsBackWithItsFirstHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))

@@ -34,7 +34,7 @@ var outWhy = map[string]int32{
 	"ComputeFilter: its nova-compute is down": 1, "ComputeFilter: disabled in Nova": 1,
 }
 
-// told reports and waits until what it says of hosts is written.
+// told reports, and waits until the hosts' status is written.
 func (r *testCell) told(req *cellv1.ReportLegacyRequest) {
 	r.t.Helper()
 	r.reportLegacy(req)
@@ -78,7 +78,7 @@ func TestHostsThatNovaHasOutOfServiceAreProposedToNobody(t *testing.T) {
 					t.Errorf("a claim is refused with %v", o)
 				}
 
-				// A report that says otherwise ends it.
+				// A report without these states ends them.
 				back := legacyOf("g1", 66, 0, 1, 2, 3)
 				back.Revision = 2
 				r.told(back)
@@ -110,9 +110,10 @@ func TestWhatNovaSaysOfHostsOutlivesGatewaysAndReplicas(t *testing.T) {
 				t.Errorf("%s rejected are %v", when, got)
 			}
 		}
-		time.Sleep(time.Second) // the other one's reading of the journal
+		time.Sleep(time.Second) // the other replica reads the journal
 		check(other, "at a replica that heard no report")
-		// The gateway cannot read the rows, another has not read them yet, and then none is heard.
+		// The gateway cannot read the rows, another one has not read them yet, and then no gateway
+		// reports.
 		r.told(&cellv1.ReportLegacyRequest{Gateway: "g1", Unreadable: "no route", RequiredVersion: 66})
 		r.told(&cellv1.ReportLegacyRequest{Gateway: "g2", Look: true})
 		check(r, "while the rows cannot be read")
@@ -122,7 +123,7 @@ func TestWhatNovaSaysOfHostsOutlivesGatewaysAndReplicas(t *testing.T) {
 	})
 }
 
-// changedAt has all services of a report be written at a moment.
+// changedAt sets the time at which all services of a report were written.
 func changedAt(at time.Time, req *cellv1.ReportLegacyRequest) *cellv1.ReportLegacyRequest {
 	for _, s := range req.GetServices() {
 		s.ChangedAt = timestamppb.New(at)
@@ -130,7 +131,7 @@ func changedAt(at time.Time, req *cellv1.ReportLegacyRequest) *cellv1.ReportLega
 	return req
 }
 
-// serviceSays is a report of one host whose service was written at a moment.
+// serviceSays is a report of one host whose service was written at at.
 func serviceSays(gateway string, revision uint64, at time.Time, change func(*cellv1.LegacyService)) *cellv1.ReportLegacyRequest {
 	req := changedAt(at, legacyOf(gateway, 66, 1))
 	req.Revision = revision
@@ -153,7 +154,7 @@ const (
 	isSilent     = "ComputeFilter: its nova-compute is down"
 )
 
-// novaWords counts what of Nova's is written.
+// novaWords counts the writes of Nova's status of hosts.
 func novaWords(store *testStore, written *int) {
 	store.hook(func(ops []shard.Op, apply func() (shard.Applied, error)) (shard.Applied, error) {
 		for _, op := range ops {
@@ -165,14 +166,14 @@ func novaWords(store *testStore, written *int) {
 	})
 }
 
-// Gateways may read replicas of Nova's database that are behind: of what operators said the
-// newest reading counts, and a heartbeat that one of them has seen was there.
+// Gateways may read replicas of Nova's database that lag. Of operators' changes the newest reading
+// counts, and a heartbeat counts if any gateway has seen it.
 func TestOfSeveralReportsTheNewestReadingCounts(t *testing.T) {
 	early, late := time.Unix(1_000, 0), time.Unix(1_030, 0)
 	for _, c := range []struct {
 		name   string
 		a, b   *cellv1.ReportLegacyRequest
-		reason string // of who rejects the host; empty: nobody
+		reason string // why a filter rejects the host; empty if none does
 	}{
 		{"disabled since", serviceSays("a", 1, early, nil), serviceSays("b", 1, late, disabled), isDisabled},
 		{"enabled since", serviceSays("a", 1, early, disabled), serviceSays("b", 1, late, nil), ""},
@@ -218,8 +219,8 @@ func TestOfSeveralReportsTheNewestReadingCounts(t *testing.T) {
 	}
 }
 
-// Two replicas of a cell, each of which hears a gateway that reads a replica of Nova's
-// database of its own: the one that is behind takes nothing back, until it has caught up.
+// Each of two replicas of a cell has a gateway that reads its own copy of Nova's database. The copy
+// that lags undoes nothing until it has caught up.
 func TestAReadingThatIsBehindChangesNothingThroughAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, written := newStore(t), 0
@@ -227,7 +228,7 @@ func TestAReadingThatIsBehindChangesNothingThroughAnotherReplica(t *testing.T) {
 		behind := start(t, store, named("r2"))
 		r.register(plainState(1, 8))
 		r.pin(nativeState)
-		time.Sleep(time.Second) // the other one's reading of the journal
+		time.Sleep(time.Second) // the other replica reads the journal
 		novaWords(store, &written)
 		at := func(s int64) time.Time { return time.Unix(1_000+s, 0) }
 		var fresh, stale *cellv1.ReportLegacyRequest
@@ -239,7 +240,7 @@ func TestAReadingThatIsBehindChangesNothingThroughAnotherReplica(t *testing.T) {
 			{func() *cellv1.ReportLegacyRequest { return serviceSays("a", 1, at(10), disabled) }, func() *cellv1.ReportLegacyRequest { return serviceSays("b", 1, at(0), nil) }, isDisabled, 1},
 			{func() *cellv1.ReportLegacyRequest { return serviceSays("a", 2, at(20), forcedDown) }, func() *cellv1.ReportLegacyRequest { return serviceSays("b", 2, at(10), disabled) }, isForcedDown, 1},
 			{func() *cellv1.ReportLegacyRequest { return serviceSays("a", 3, at(30), nil) }, func() *cellv1.ReportLegacyRequest { return serviceSays("b", 3, at(20), forcedDown) }, "", 1},
-			// It has caught up, and then is the first to see what comes next.
+			// The lagging copy has caught up, and is the first to show the next change.
 			{func() *cellv1.ReportLegacyRequest { return serviceSays("a", 4, at(30), nil) }, func() *cellv1.ReportLegacyRequest { return serviceSays("b", 4, at(40), disabled) }, isDisabled, 1},
 		} {
 			fresh, stale = c.now(), c.was()
@@ -262,8 +263,8 @@ func TestAReadingThatIsBehindChangesNothingThroughAnotherReplica(t *testing.T) {
 	})
 }
 
-// A gateway that can read Nova's tables no more, or is gone, leaves its word: what is left is
-// of an older reading.
+// If a gateway cannot read Nova's tables any more, or is gone, its last report stays. The other
+// gateway's reading is older.
 func TestAGatewayThatCannotReadChangesNoWord(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -337,7 +338,8 @@ func TestAHostThatNovaHasNotIsLeftOutUntilARowHasIt(t *testing.T) {
 	})
 }
 
-// A row that no gateway can answer from is Nova's host all the same, in service as its service says.
+// A row that no gateway can answer from still makes the host known to Nova. Its service status
+// counts.
 func TestAHostWhoseRowNoGatewayCanUseStaysInService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
@@ -384,7 +386,7 @@ func TestAHostWhoseRowNoGatewayCanUseStaysInService(t *testing.T) {
 	})
 }
 
-// From its first moment: what requests choose first is an empty host.
+// The new host is out of service from the start: requests prefer an empty host.
 func TestANewHostThatNovaHasNotIsOutOfServiceBeforeTheNextReport(t *testing.T) {
 	for name, c := range map[string]struct {
 		before *cellv1.ReportLegacyRequest
@@ -419,13 +421,14 @@ func TestANewHostThatNovaHasNotIsOutOfServiceBeforeTheNextReport(t *testing.T) {
 	}
 }
 
-// A new host is written by the replica that hears gateways, also when its agent reached another one first.
+// The replica that gateways report to writes a new host, even if the host's agent reached another
+// replica first.
 func TestANewHostIsWrittenByWhoHearsGateways(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		one, two := start(t, store, named("r1")), start(t, store, named("r2"))
 		one.pin(nativeState)
-		time.Sleep(time.Second) // The other one reads of the pin.
+		time.Sleep(time.Second) // the other replica reads the pin
 		one.told(legacyOf("g1", 66, 0))
 		reached := make(chan struct{})
 		go func() {
@@ -465,7 +468,7 @@ func TestTheOperatorsWordAndNovasStandBesideEachOther(t *testing.T) {
 		if o := r.do(claimAt(1))[0].GetRefusal(); o.GetDetail() != "disabled in Nova: HW failure" {
 			t.Errorf("a claim is refused then with %v", o)
 		}
-		// Once nobody reads them, the operator's word is what counts.
+		// When no gateway reads Nova's services any more, the operator's state counts.
 		time.Sleep(gate.KeepReports + time.Second)
 		if a := r.operate(1, adminEnabled).GetAdmin(); a.GetState() != adminEnabled || a.GetNova() != "" {
 			t.Errorf("when nobody reads them, enabled is answered as %v", a)
@@ -474,7 +477,7 @@ func TestTheOperatorsWordAndNovasStandBesideEachOther(t *testing.T) {
 	})
 }
 
-// TestOnlyWhatChangedOfServicesIsWritten: reports come every 2 s, of up to 10,000 services.
+// Reports of up to 10,000 services come every 2 s. Only changes are written.
 func TestOnlyWhatChangedOfServicesIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

@@ -13,7 +13,7 @@ import (
 	"cellgate/shard"
 )
 
-// beat has agents say that they live, every ten seconds.
+// beat makes agents send a heartbeat every ten seconds.
 func beat(lasts time.Duration, agents ...*testAgent) {
 	for range lasts / (10 * time.Second) {
 		time.Sleep(10 * time.Second)
@@ -24,7 +24,7 @@ func beat(lasts time.Duration, agents ...*testAgent) {
 	synctest.Wait()
 }
 
-// slowly is a replica of that name which reads the journal as often as a real one.
+// slowly configures a replica that reads the journal as rarely as in production.
 func slowly(name string) func(*Config) { return func(c *Config) { c.Replica = name } }
 
 // passing gives the service hosts that are proposed.
@@ -47,7 +47,7 @@ func (r *testCell) mustPass(when string, hosts ...int) {
 	}
 }
 
-// silentRows gives the hosts whose rows say that their agents are silent.
+// silentRows returns the hosts whose rows are marked silent.
 func silentRows(t *testing.T, s shard.Store) []string {
 	t.Helper()
 	var out []string
@@ -63,7 +63,7 @@ func silentRows(t *testing.T, s shard.Store) []string {
 	return out
 }
 
-// silenceWrites are the transactions that tell rows whether agents are silent.
+// silenceWrites collects the transactions that change the silent mark of rows.
 type silenceWrites struct {
 	mu   sync.Mutex
 	each []silenceWrite
@@ -132,7 +132,8 @@ func TestI8_AReplicaThatStartsLeavesOutHostsThatWereDown(t *testing.T) {
 
 		third := start(t, store)
 		third.mustPass("after it was heard", 1, 2)
-		// Host 1 was up when the second one ended, and has its time; host 3 is long gone.
+		// Host 1 was up when the second replica ended, and still has its grace. Host 3 has been
+		// silent for long.
 		time.Sleep(50 * time.Second)
 		third.mustPass("within the time", 1, 2)
 		time.Sleep(20 * time.Second)
@@ -162,14 +163,15 @@ func TestAHostThatSomeReplicaHearsIsNotSilent(t *testing.T) {
 		third.mustPass("at one that starts", 1)
 		third.stop()
 
-		// It is not said again while the other one hears it.
+		// The mark is not written again while the other replica hears the host.
 		beat(20*time.Minute, a)
 		if got := said.drain(); len(got) != 0 {
 			t.Errorf("within 20 minutes its row was written %d times: %+v", len(got), got)
 		}
 		deaf.mustPass("at the one that does not hear it")
 
-		// The one that hears it dies, and so does the host. One that starts says so.
+		// The replica that hears the host dies, and so does the host. A replica that starts writes
+		// the mark.
 		hears.stop()
 		fourth := start(t, store, slowly("r4"))
 		fourth.mustPass("at one that starts", 1)
@@ -181,7 +183,7 @@ func TestAHostThatSomeReplicaHearsIsNotSilent(t *testing.T) {
 	})
 }
 
-// What is heard elsewhere counts until the replica itself hears the host.
+// What other replicas hear counts until the replica itself hears the host.
 func TestAReplicaThatHasNotHeardAHostTakesTheWordOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

@@ -12,7 +12,7 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-// testStore is a shard in memory with a place to break it.
+// testStore is a shard in memory that tests can break.
 type testStore struct {
 	shard.Store
 	mu      sync.Mutex
@@ -21,7 +21,7 @@ type testStore struct {
 	tailed int
 }
 
-// applyHook stands between a lane and its transaction.
+// applyHook runs instead of a transaction, and may commit it.
 type applyHook func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error)
 
 func newStore(t testing.TB) *testStore {
@@ -44,7 +44,7 @@ func (s *testStore) hook(f applyHook) {
 	s.onApply = f
 }
 
-// trimAll drops the journal up to its end.
+// trimAll removes all entries of the journal.
 func (s *testStore) trimAll(t testing.TB) {
 	t.Helper()
 	now, err := s.Now(context.Background())

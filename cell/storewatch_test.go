@@ -45,9 +45,8 @@ func (r *testCell) places(when string) {
 	}
 }
 
-// A disk that hangs while a claim is written: reads work, so that only the
-// transaction shows it. Nobody is sent here until one succeeds, which the replica
-// tries by itself.
+// A disk hangs while a claim is written. Reads work, so only the transaction shows the problem. The
+// cell refuses queries until a transaction succeeds, which the replica tries by itself.
 func TestNothingIsPlacedWhileTheShardDoesNotCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -72,7 +71,7 @@ func TestNothingIsPlacedWhileTheShardDoesNotCommit(t *testing.T) {
 			t.Error("claimed")
 		}
 		r.placesNothing("after the bound", "the cell's shard has not committed for 2s")
-		// The transaction fails when it comes back; the lease scan reads well meanwhile.
+		// The transaction fails when the disk answers again. Meanwhile the lease scan can read.
 		time.Sleep(shard.ApplyLimit) // virtual
 		r.placesNothing("later", "the cell's shard has not committed for 12s")
 		let <- struct{}{}
@@ -88,7 +87,7 @@ func TestNothingIsPlacedWhileTheShardDoesNotCommit(t *testing.T) {
 	})
 }
 
-// A store that fails at once is tried by the lease scan, without a request.
+// If a store fails at once, the lease scan tries it again, even without requests.
 func TestAReplicaWithoutRequestsFindsThatItsShardCommitsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

@@ -15,15 +15,15 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// heard is a Synchronizer without a store: the entries of all lanes, in memory, as
-// they are handed to it.
+// heard is a Synchronizer without a store. It keeps the entries of all lanes in memory, as it gets
+// them.
 type heard struct {
 	mu    sync.Mutex
 	rows  *shardtest.Rows
 	lanes map[shard.LaneID][]shard.Entry
-	// floor is what was dropped of each lane.
+	// floor is the last dropped entry of each lane.
 	floor shard.Cursor
-	// forgets: an entry is dropped as it comes, as by a trim before anybody reads it.
+	// forgets: each entry is dropped on arrival, as if trimmed before anybody reads it.
 	forgets bool
 }
 
@@ -47,7 +47,7 @@ func (m *heard) add(e shard.Entry) {
 	}
 }
 
-// forget makes entries from now on ones that a reader misses.
+// forget makes readers miss all entries from now on.
 func (m *heard) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,7 +108,7 @@ func (m *heard) Tail(_ context.Context, after shard.Cursor, limit int) ([]shard.
 	return found, to, nil
 }
 
-// listener is one replica's way to what was heard. loads and tails count its calls.
+// listener is one replica's access to heard. loads and tails count its calls.
 type listener struct {
 	*heard
 	loads, tails atomic.Int64
@@ -124,7 +124,7 @@ func (l *listener) Tail(ctx context.Context, after shard.Cursor, limit int) ([]s
 	return l.heard.Tail(ctx, after, limit)
 }
 
-// unread is a store that tells nobody of its rows and its journal: heard does.
+// unread is a store that cannot read its rows and journal. heard does that instead.
 type unread struct {
 	*testStore
 	from *listener
@@ -158,7 +158,7 @@ func TestAnythingThatHearsOfEntriesCanSynchronize(t *testing.T) {
 		one := start(t, to(), named("r1"))
 		two := start(t, ofTwo, named("r2"), func(c *Config) { c.TailEvery = 10 * time.Second })
 		a := one.register(plainState(1, 8))
-		b := two.register(plainState(1, 8)) // an agent streams to every replica
+		b := two.register(plainState(1, 8)) // an agent has a stream to every replica
 		one.must(newClaim("k1", 1, 1, 6))
 		passed := func(r *testCell, vcpus int32) uint32 {
 			t.Helper()

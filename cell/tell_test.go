@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// counts demands the sum of a metric's series whose labels have all the values;
-// of a histogram its count.
+// counts checks the sum of a metric's series whose labels have all the values. For a histogram it
+// checks the count.
 func (r *testCell) counts(want float64, name string, values ...string) {
 	r.t.Helper()
 	families, err := r.telemetry.Gatherer().Gather()

@@ -22,7 +22,7 @@ func (r *testCell) usedVCPUs(n int, want int64) {
 	}
 }
 
-// What was imported stays until somebody knows better: the importer, and then the agent.
+// Imported claims stay until the importer, or later the agent, knows better.
 func TestAnAgentThatDoesNotKnowItsInstancesKeepsClaims(t *testing.T) {
 	r := start(t, newStore(t))
 	r.imported(importedState(1, 1, 1, 2), &cellv1.ImportOutcome{Adopted: 2})

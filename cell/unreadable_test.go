@@ -7,8 +7,8 @@ import (
 	"cellgate/schedule"
 )
 
-// What Nova would raise for a host goes to the gateway with the host's name, and does
-// so again for a shape that is remembered.
+// The gateway gets the exception that Nova would raise for a host, with the host's name, also for a
+// shape that is answered from the cache.
 func TestUnreadableHostsAreNamedToTheGateway(t *testing.T) {
 	r := start(t, newStore(t))
 	state := plainState(1, 8)

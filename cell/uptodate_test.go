@@ -14,7 +14,7 @@ import (
 	"cellgate/shard"
 )
 
-// reading counts the readings of a shard's journal, each of which takes so long.
+// reading counts the reads of a shard's journal. takes is the duration of each.
 type reading struct {
 	shard.Store
 	takes time.Duration
@@ -34,7 +34,7 @@ func upToDateQuery(vcpus int32) *cellv1.Query {
 	return q
 }
 
-// What one replica gives back, another one that is asked to be up to date finds at once.
+// A proposal that must be up to date finds at once what another replica has released.
 func TestAnUpToDateProposalHasWhatAnotherReplicaGaveBack(t *testing.T) {
 	sharedShards(t, func(t *testing.T, open func() shard.Store) {
 		slow := func(c *Config) { c.TailEvery = time.Second }
@@ -50,7 +50,7 @@ func TestAnUpToDateProposalHasWhatAnotherReplicaGaveBack(t *testing.T) {
 		for n := range 40 {
 			id := fmt.Sprint("k", n)
 			all[n%2].must(newClaim(id, n, 1, 8))
-			all[1-n%2].propose(upToDateQuery(8)) // its table has the claim
+			all[1-n%2].propose(upToDateQuery(8)) // the other replica's table has the claim
 			all[n%2].must(release(id, n))
 			if p := all[1-n%2].propose(upToDateQuery(8)); p.GetPassed() != 1 || p.GetMayBeStale() {
 				t.Fatalf("round %d: %d hosts, lags: %v", n, p.GetPassed(), p.GetMayBeStale())
@@ -62,9 +62,9 @@ func TestAnUpToDateProposalHasWhatAnotherReplicaGaveBack(t *testing.T) {
 	})
 }
 
-// However many requests a full cell is asked to be up to date for, it reads its journal
-// half of the time at most, and none waits for more than the reading under way, a rest as
-// long as that and its own. A cell that has no other replica does not read for them.
+// Many requests ask a full cell for up-to-date answers. The cell reads its journal at most half of
+// the time. A request waits at most for the read in progress, an equally long rest, and its own
+// read. A cell with one replica does not read for them.
 func TestUpToDateProposalsShareReadings(t *testing.T) {
 	for _, takes := range []time.Duration{time.Millisecond, 30 * time.Millisecond} {
 		for _, replicas := range []int{1, 2} {
@@ -112,7 +112,7 @@ func shareReadings(t *testing.T, takes time.Duration, replicas int) {
 	}
 }
 
-// A journal that cannot be read in time does not keep a query from its answer.
+// A query is answered even if the journal cannot be read in time.
 func TestAnUpToDateProposalDoesNotWaitForAJournalThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

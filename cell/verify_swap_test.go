@@ -13,8 +13,8 @@ import (
 	"cellgate/shard"
 )
 
-// A call in VerifySync that puts a claim on another host hears that host: what the host
-// that the claim leaves says meanwhile is no word of the one where it goes.
+// In VerifySync, a call that moves a claim to another host waits for that host's verdict. A verdict
+// of the host that the claim leaves does not count.
 func TestASwapDoesNotHearTheHostThatTheClaimLeaves(t *testing.T) {
 	for name, why := range map[string]agentv1.Verdict_Reason{"aborted": agentv1.Verdict_ABORTED, "disabled": agentv1.Verdict_DISABLED, "taken": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestASwapDoesNotHearTheHostThatTheClaimLeaves(t *testing.T) {
 				store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 					if slices.ContainsFunc(ops, func(op shard.Op) bool { return op.Swap != nil }) {
 						leaves.says("c1", why)
-						time.Sleep(time.Millisecond) // it is heard, and the claim is where it was
+						time.Sleep(time.Millisecond) // the verdict arrives while the claim is still on the first host
 					}
 					return commit()
 				})
@@ -61,7 +61,7 @@ func TestASwapDoesNotHearTheHostThatTheClaimLeaves(t *testing.T) {
 	}
 }
 
-// Of two calls that put a claim on a host each, each hears its own.
+// Of two concurrent swaps of a claim, each waits for the verdict of its own host.
 func TestEachOfTwoSwapsHearsItsHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifySync))
@@ -72,7 +72,7 @@ func TestEachOfTwoSwapsHearsItsHost(t *testing.T) {
 		first := make(chan struct{})
 		go func() {
 			defer close(first)
-			r.do(swap("c1", 1, 2, 2)) // its host says nothing
+			r.do(swap("c1", 1, 2, 2)) // its host sends no verdict
 		}()
 		offerIn(t, toldFirst)
 		go func() { second.says(offerIn(t, toldSecond).GetClaimId(), agentv1.Verdict_NO_ROOM) }()

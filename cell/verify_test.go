@@ -20,7 +20,7 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// verifying registers a host whose agent verifies; what it is told comes on a channel.
+// verifying registers a host whose agent verifies. The channel gets the messages to the agent.
 func (r *testCell) verifying(n int) (*testAgent, <-chan *agentv1.ReportResponse) {
 	r.t.Helper()
 	s := plainState(n, 8)
@@ -28,7 +28,7 @@ func (r *testCell) verifying(n int) (*testAgent, <-chan *agentv1.ReportResponse)
 	return r.telling(s)
 }
 
-// telling registers a state, and gives what its agent is told from then on.
+// telling registers a state. The channel gets the later messages to the agent.
 func (r *testCell) telling(s *agentv1.FullState) (*testAgent, <-chan *agentv1.ReportResponse) {
 	r.t.Helper()
 	a := r.register(s)
@@ -46,7 +46,7 @@ func (r *testCell) telling(s *agentv1.FullState) (*testAgent, <-chan *agentv1.Re
 	return a, told
 }
 
-// offerIn gives the next offer that an agent was told of.
+// offerIn returns the next offer to an agent.
 func offerIn(t *testing.T, told <-chan *agentv1.ReportResponse) *agentv1.ClaimOffer {
 	t.Helper()
 	for {
@@ -64,7 +64,7 @@ func offerIn(t *testing.T, told <-chan *agentv1.ReportResponse) *agentv1.ClaimOf
 	}
 }
 
-// rest gives what an agent was told so far.
+// rest returns the messages that an agent has got so far.
 func rest(told <-chan *agentv1.ReportResponse) (list []*agentv1.ReportResponse) {
 	synctest.Wait()
 	for {
@@ -77,7 +77,7 @@ func rest(told <-chan *agentv1.ReportResponse) (list []*agentv1.ReportResponse) 
 	}
 }
 
-// says sends a verdict; why of a rejection.
+// says sends a verdict. why is the reason of a rejection, or 0 for OK.
 func (a *testAgent) says(id string, why agentv1.Verdict_Reason) {
 	a.t.Helper()
 	v := &agentv1.Verdict{ClaimId: id, Outcome: agentv1.Verdict_OK, BootId: bootA, Version: 1}
@@ -89,7 +89,7 @@ func (a *testAgent) says(id string, why agentv1.Verdict_Reason) {
 	}
 }
 
-// claimNow gives a claim as the shard has it.
+// claimNow returns a claim as the shard has it.
 func (r *testCell) claimNow(id string) *cellgatev1.Claim {
 	r.t.Helper()
 	out, err := r.cells.ListClaims(context.Background(), &cellv1.ListClaimsRequest{ClaimIds: []string{id}})
@@ -122,7 +122,7 @@ func TestAClaimIsOfferedAndARejectedOneIsNotConfirmed(t *testing.T) {
 		if s := r.claimNow("c1").GetState(); s != cellgatev1.ClaimState_PENDING {
 			t.Errorf("the claim is %v", s)
 		}
-		// A later word takes the place of a rejection.
+		// A later verdict replaces a rejection.
 		a.says("c1", 0)
 		synctest.Wait()
 		r.must(confirm("c1", 1))
@@ -160,7 +160,7 @@ func TestSyncRefusesWhatItsHostRejects(t *testing.T) {
 		if c := r.claimNow("c1"); c.GetState() != cellgatev1.ClaimState_REJECTED || c.GetVerdict().GetReason() != "NO_ROOM" {
 			t.Errorf("the claim is %v", c)
 		}
-		// It holds nothing, and its instance may be claimed again.
+		// The claim holds nothing, and its instance may be claimed again.
 		began := time.Now()
 		go func() { a.says(offerIn(t, told).GetClaimId(), 0) }()
 		r.must(newClaim("c2", 1, 1, 8))
@@ -171,7 +171,7 @@ func TestSyncRefusesWhatItsHostRejects(t *testing.T) {
 	})
 }
 
-// A rejected claim whose end may have been done is not answered as one that is there.
+// A rejected claim whose end may have been committed is not answered as live.
 func TestSyncAnswersNoClaimThatMayHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, &shardtest.Faulty{Store: newStore(t), After: func(_ context.Context, c shardtest.Call) error {
@@ -201,20 +201,20 @@ func TestSyncGoesOnWithoutAVerdictInTime(t *testing.T) {
 		if took := time.Since(began); took != agents.MaxVerifyWait {
 			t.Errorf("it waited %v", took)
 		}
-		// The rest of a hurried caller's time is for the answer.
+		// If the caller's time is short, the rest of it is kept for the answer.
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err := r.cells.ClaimBatch(ctx, &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{newClaim("c0", 2, 9, 1), newClaim("c1", 1, 1, 8)}}); err != nil {
 			t.Errorf("in a hurry: %v", err)
 		}
-		// What comes late counts as in async.
+		// A late verdict counts as in async mode.
 		offerIn(t, told)
 		a.says("c1", agentv1.Verdict_NO_ROOM)
 		synctest.Wait()
 		if f := r.do(confirm("c1", 1))[0].GetRefusal(); f.GetReason() != string(fault.ClaimRejected) {
 			t.Errorf("confirmed: %v", f)
 		}
-		// A host whose agent does not verify is not waited for.
+		// The cell does not wait for a host whose agent does not verify.
 		r.register(plainState(2, 8))
 		began = time.Now()
 		r.must(newClaim("c3", 3, 2, 1))
@@ -224,7 +224,7 @@ func TestSyncGoesOnWithoutAVerdictInTime(t *testing.T) {
 	})
 }
 
-// Gateways are told while claims may wait for verdicts: in sync, and with an agent that
+// The summary tells gateways whether claims may wait for verdicts: in sync mode, if an agent
 // verifies.
 func TestTheSummarySaysWhetherClaimsWaitForVerdicts(t *testing.T) {
 	for m, want := range map[agents.VerifyMode]bool{agents.VerifySync: true, agents.VerifyAsync: false, agents.VerifyShadow: false} {
@@ -249,7 +249,7 @@ func TestTheSummarySaysWhetherClaimsWaitForVerdicts(t *testing.T) {
 	}
 }
 
-// TestSyncLeavesASwappedClaim: the caller was answered with it, and may take another
+// A swapped claim that is rejected stays: its caller knows the claim, and may take another
 // alternate.
 func TestSyncLeavesASwappedClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -269,8 +269,9 @@ func TestSyncLeavesASwappedClaim(t *testing.T) {
 	})
 }
 
-// A claim that became confirmed before its host rejected it, or is rejected in shadow, is
-// told to the host again: it has to hold it, and is asked for no verdict. Once for a state.
+// A claim that was confirmed before its host rejected it, or is rejected in shadow mode, is offered
+// to the host again, without a request for a verdict: the host must hold it. This happens once for
+// each state.
 func TestWhatItsHostHasToHoldIsToldAgain(t *testing.T) {
 	for m, isConfirmed := range map[agents.VerifyMode]bool{agents.VerifyAsync: true, agents.VerifyShadow: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -294,8 +295,8 @@ func TestWhatItsHostHasToHoldIsToldAgain(t *testing.T) {
 	}
 }
 
-// One that is rejected while it is pending is told again once it is confirmed: its host
-// reports the instance.
+// A claim that was rejected while pending is offered again when the host's report of the instance
+// confirms it.
 func TestARejectedClaimThatIsConfirmedIsToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifyAsync))
@@ -385,7 +386,7 @@ func TestAnAgentHearsWhatThereIsWhenItsStreamBegins(t *testing.T) {
 		if len(ended) != 2 || ended["c1"] != "RELEASED" || ended["c3"] != "MOVED" {
 			t.Errorf("ended are %v", ended)
 		}
-		// A word about a claim that is on another host, or of another's, is not heard.
+		// A verdict on a claim that is on another host, or of another claim's owner, is ignored.
 		a.says("c3", agentv1.Verdict_NO_ROOM)
 		a.says("c4", agentv1.Verdict_NO_ROOM)
 		synctest.Wait()
@@ -393,8 +394,8 @@ func TestAnAgentHearsWhatThereIsWhenItsStreamBegins(t *testing.T) {
 	})
 }
 
-// An agent that has a claim's instance is not offered the claim when its stream begins; one
-// that was started again without it is.
+// An agent that has a claim's instance is not offered the claim when its stream begins. An agent
+// that restarted without the instance is.
 func TestAnAgentThatLostAnInstanceIsOfferedItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
@@ -465,9 +466,8 @@ func TestWhatAnotherReplicaClaimedIsOfferedLater(t *testing.T) {
 	})
 }
 
-// TestAnAgentHearsOfEndsBeforeOffers: it judges an offer by what is left. On a stream
-// that begins the set of claims comes first, and what one transaction ends comes before
-// what it claims.
+// An agent gets ends before offers, because it judges an offer by what is left. A new stream begins
+// with the set of claims, and the ends of a transaction precede its new claims.
 func TestAnAgentHearsOfEndsBeforeOffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))

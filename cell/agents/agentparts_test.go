@@ -13,8 +13,8 @@ import (
 	"cellgate/shard"
 )
 
-// Hosts that are on their way count, those of other credentials do not, and one that was
-// not written counts no more.
+// Hosts that are being registered count towards a credential's limit. Hosts of other credentials do
+// not, and neither does a host whose write failed.
 func TestAdmit_CredentialHasItsHosts_RefusedNamingTheLimit(t *testing.T) {
 	now := time.Now
 	state := replica.NewState(replica.Config{Now: now, Log: slog.New(slog.DiscardHandler)}, liveness.New(time.Minute, now))
@@ -47,8 +47,8 @@ func TestAdmit_CredentialHasItsHosts_RefusedNamingTheLimit(t *testing.T) {
 	}
 }
 
-// An agent that is asked again and again is asked ever more seldom, and at once again after
-// a long quiet, or when the clock was put back.
+// An agent that is asked again and again is asked ever more rarely. After a long quiet time, or if
+// the clock was set back, it is asked again at once.
 func TestAsksForAHostAreEverFurtherApart(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := newStreams(0, func() time.Time { return now })

@@ -16,8 +16,8 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// drawState gives a state of a few providers, instances and namespaces out of few, so
-// that two of them differ by everything a delta says.
+// drawState returns a state of a few providers, instances and namespaces from small sets, so that
+// two states can differ in everything that a delta can change.
 func drawState(t *rapid.T, version uint64) *agentv1.FullState {
 	s := plainState(1, rapid.Int32Range(1, 3).Draw(t, "vcpus"))
 	s.Version = version
@@ -48,7 +48,7 @@ func drawState(t *rapid.T, version uint64) *agentv1.FullState {
 	return s
 }
 
-// ordered is a state with what has no order sorted.
+// ordered returns a copy of a state in which unordered lists are sorted.
 func ordered(s *agentv1.FullState) *agentv1.FullState {
 	s = proto.CloneOf(s)
 	slices.SortFunc(s.GetInstances(), func(a, b *agentv1.Instance) int { return strings.Compare(a.GetInstanceUuid(), b.GetInstanceUuid()) })
@@ -56,8 +56,8 @@ func ordered(s *agentv1.FullState) *agentv1.FullState {
 	return s
 }
 
-// What an agent sends of a change gives, applied to what the cell holds, what the host
-// says; what is held stays as it is.
+// An agent's delta, applied to the cell's state, gives the host's new state. The cell's state is
+// not modified.
 func TestADeltaAppliedIsTheNewState(t *testing.T) {
 	deltas := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -84,7 +84,7 @@ func TestADeltaAppliedIsTheNewState(t *testing.T) {
 	}
 }
 
-// Each field of a state is one that a delta has, or sends the whole state.
+// Every field of a state is either in a delta, or its change makes the agent send the whole state.
 func TestNoFieldOfAStateIsLostInADelta(t *testing.T) {
 	full := plainState(1, 8)
 	full.Version = 2
@@ -152,7 +152,7 @@ func TestWhatIsWrongInADeltaIsNamed(t *testing.T) {
 	}
 }
 
-// A delta makes no list longer than the schema has it in a state, and as long as that.
+// A delta can make a list as long as the schema allows in a state, but not longer.
 func TestADeltaKeepsTheBoundsOfAState(t *testing.T) {
 	for list, c := range map[string]struct {
 		most int

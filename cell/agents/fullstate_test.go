@@ -71,8 +71,8 @@ func TestStateIsReadWithItsDefaults(t *testing.T) {
 	}
 }
 
-// TestBadStatesAreRefusedByField: each state breaks one rule, of the schema or
-// of how fields fit together, and exactly that field is named.
+// Each state breaks one rule, of the schema or between fields. The refusal names exactly that
+// field.
 func TestBadStatesAreRefusedByField(t *testing.T) {
 	cases := map[string]func(*agentv1.FullState){
 		"boot_id":                       func(s *agentv1.FullState) { s.BootId = "x" },

@@ -13,8 +13,8 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// What is left out of the schema's rules is only what keeps them: a state with odd values is
-// refused with the same problems either way.
+// Messages that skip the schema's rules satisfy them. A state with odd values is refused with the
+// same problems either way.
 func TestValidate_OddStates_ProblemsAreTheSchemas(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
@@ -90,7 +90,7 @@ func TestValidate_OddStates_ProblemsAreTheSchemas(t *testing.T) {
 	}
 }
 
-// A message that is spared the schema's rules keeps them.
+// A message that skips the schema's rules satisfies them.
 func TestIsPlainMessage_OddMessages_PlainOnesKeepTheRules(t *testing.T) {
 	plain := 0
 	for _, id := range []string{"", hostA, strings.ToUpper(numaA), hostA + "0", "not-a-uuid"} {

@@ -9,8 +9,8 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// TestSessionsReachTheNewestStream: a message goes to the stream that began last, and
-// nowhere once all have ended; an agent that does not read is not waited for.
+// A message goes to the stream that began last. If all have ended, it goes nowhere. Sending does
+// not wait for an agent that does not read.
 func TestSessionsReachTheNewestStream(t *testing.T) {
 	s := newStreams(0, time.Now)
 	m := &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{ClaimEnded: &agentv1.ClaimEnded{ClaimId: "c"}}}
@@ -43,7 +43,7 @@ func TestSessionsReachTheNewestStream(t *testing.T) {
 	}
 }
 
-// A panic ends the stream of the agent whose message it was, and nothing else.
+// A panic ends only the stream whose message caused it.
 func TestStream_HandlerPanics_StreamEndsWithInternal(t *testing.T) {
 	a := &stream{ended: make(chan error, 1)}
 	a.answer(func() (*agentv1.ReportResponse, error) { panic("broken") })

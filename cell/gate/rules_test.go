@@ -32,13 +32,13 @@ func newService(host string) Service {
 
 func allRegistered(string) Registration { return Registration{Agent: true, AgentVersion: 1} }
 
-// gateWith is a gate of a state, since a while.
+// gateWith returns a gate that has been in a state for since.
 func gateWith(s shard.GateState, since time.Duration) *shard.Gate {
 	return &shard.Gate{State: s, Epoch: 3, Revision: 7, Since: gateStart.Add(-since), Reason: "before"}
 }
 
-// oldAndAlive is the naive rule of I10: some readable report has an old service that is up
-// and not forced down, or the agent of its node is old.
+// oldAndAlive is the naive rule of I10. A readable report has an old service that is up and not
+// forced down, or the agent of its node is old.
 func oldAndAlive(r Rules, e Evidence) bool {
 	required := int32(0)
 	for _, report := range e.reports {
@@ -65,10 +65,9 @@ func oldAndAlive(r Rules, e Evidence) bool {
 	return false
 }
 
-// TestI10_TheGateNeverOpensWhileALiveOldAgentExists: random evidence after random
-// evidence, judged as a cell does, with time between. No move towards NATIVE is made
-// while some old one is alive, or some services cannot be read; in SHADOW and NATIVE an
-// old service that is up closes at once; and an unreadable table alone closes nothing.
+// Random evidence is judged as a cell does, with time in between. The gate never moves towards
+// NATIVE while an old service is alive, or some services cannot be read. In SHADOW and NATIVE, an
+// old service that is up closes the gate at once. An unreadable table alone never closes it.
 func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 	reached := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -77,8 +76,8 @@ func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 		rank := map[shard.GateState]int{shard.GateLegacy: 0, shard.GateShadow: 1, shard.GateNative: 2}
 		now := gateStart
 		g := rapid.SampledFrom([]*shard.Gate{nil, gateWith(shard.GateLegacy, 0), gateWith(shard.GateShadow, 0), gateWith(shard.GateNative, 0)}).Draw(t, "gate")
-		var heldFrom time.Time // since when all was new, by the naive rule
-		// Of each step's evidence one thing, at most, is not as it should be.
+		var heldFrom time.Time // since when all services are new, by the naive rule
+		// In each step, at most one property of the evidence is bad.
 		troubles := append(make([]string, 20), "unreadable", "unknown", "old", "down", "disabled", "forced down", "old and down", "old and disabled", "old and forced down", "old agent", "differs", "both unreadable")
 		for range rapid.IntRange(20, 80).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(1, 9).Draw(t, "seconds")) * time.Second)
@@ -170,7 +169,7 @@ func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 	}
 }
 
-// written is what the shard makes of a move.
+// written returns the row that the shard writes for a move.
 func written(g *shard.Gate, m shard.MoveGate, now time.Time) *shard.Gate {
 	next := &shard.Gate{
 		State: m.State, Epoch: 1, Revision: m.Revision + 1, Since: now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason, ReturnTo: m.ReturnTo,
@@ -244,8 +243,8 @@ func TestWhichServicesHoldTheGate(t *testing.T) {
 
 func rulesTo(r Rules, g *shard.Gate, e Evidence) shard.GateState { return r.Judge(g, e).Want.State }
 
-// Nothing that says how old services may be, and a service whose compute nodes cannot be
-// read, keep a gate from opening; neither closes one.
+// A gate does not open if no report has a required version, or if a service's compute nodes cannot
+// be read. Neither closes a gate.
 func TestAGateThatNobodyReportsToStaysWhereItIs(t *testing.T) {
 	bare := newService("h1")
 	bare.Nodes = nil
@@ -268,7 +267,7 @@ func TestAGateThatNobodyReportsToStaysWhereItIs(t *testing.T) {
 	}
 }
 
-// walk judges every two seconds until the gate has moved, for at most so long.
+// walk judges every two seconds until the gate has moved, for most at the longest.
 func walk(t *testing.T, r Rules, g *shard.Gate, now time.Time, most time.Duration, e Evidence) (*shard.Gate, time.Time) {
 	t.Helper()
 	for end := now.Add(most); now.Before(end); now = now.Add(2 * time.Second) {
@@ -330,7 +329,7 @@ func TestTimeInWhichNobodyLooksDoesNotCount(t *testing.T) {
 	}
 }
 
-// aDifference is what an agent reports otherwise than its host's row.
+// aDifference is a difference between an agent's report and its host's row.
 var aDifference = []*cellgatev1.HostDifference{{Kind: cellgatev1.HostDifference_CAPACITY, Host: "h1", Detail: "row has 8 VCPU, its agent reports 9"}}
 
 func TestJudge_Shadow_WaitsForHostsThatDiffer(t *testing.T) {
@@ -373,7 +372,7 @@ func TestAPinHoldsTheGate(t *testing.T) {
 	}
 }
 
-// The reason of a gate that was let go is not that of the pin.
+// After an unpin, the gate's reason is not that of the pin.
 func TestAGateThatIsLetGoSaysSo(t *testing.T) {
 	g := gateWith(shard.GateNative, time.Hour)
 	g.Pin, g.PinReason, g.Reason = shard.GateNative, "hold", "pinned by an operator: hold"
@@ -399,8 +398,8 @@ func TestUnpin_WithoutTables_GoesBackToBeforeThePins(t *testing.T) {
 	}
 }
 
-// What the gate waits for names each host once, and hosts that are not new whatever else
-// keeps it.
+// The list of what the gate waits for names each host once. It names hosts that are not new even if
+// something else holds the gate.
 func TestWhatTheGateWaitsForNamesAHostOnce(t *testing.T) {
 	e := Evidence{now: gateStart, node: allRegistered, reports: []Report{{Gateway: "g1", required: 66, unclaimed: allClaimed, Services: []Service{newService("h1"), newService("h2")}}}}
 	e.reports[0].Services[0].version = 60

@@ -8,7 +8,7 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// BenchmarkUnchangedServices: what a report costs that says nothing new of 10,000 hosts.
+// BenchmarkUnchangedServices measures a report on 10,000 hosts that changes nothing.
 func BenchmarkUnchangedServices(b *testing.B) {
 	const hosts = 10_000
 	rows := map[string]HostStatus{}

@@ -7,8 +7,8 @@ import (
 	"cellgate/shard"
 )
 
-// Of gateways that ask for different things the strictest counts: the highest required_version, and the
-// longest service_down_time.
+// If gateways have different requirements, the strictest counts: the highest required_version and
+// the longest service_down_time.
 func TestJudge_GatewaysDiffer_StrictestCounts(t *testing.T) {
 	reports := func(s Service, required ...int32) (all []Report) {
 		for i, n := range required {

@@ -11,16 +11,16 @@ import (
 	"cellgate/shard"
 )
 
-// held is a gate of a state for which all has held for an hour, as far as rules say
-// without instances.
+// held returns a gate whose conditions, apart from those about instances, have been met for an
+// hour.
 func held(s shard.GateState) *shard.Gate {
 	g := gateWith(s, 2*time.Hour)
 	g.HeldSince, g.HeldUntil = gateStart.Add(-time.Hour), gateStart
 	return g
 }
 
-// newEvidence is of a cell that is all new and was compared, but for what is said of
-// instances.
+// newEvidence is the evidence of a cell whose services are all new and were compared. told is what
+// gateways report of unclaimed instances.
 func newEvidence(told ...*unclaimed) Evidence {
 	e := Evidence{now: gateStart.Add(time.Second), node: allRegistered}
 	for _, u := range told {
@@ -29,15 +29,15 @@ func newEvidence(told ...*unclaimed) Evidence {
 	return e
 }
 
-// The gate moves on when of the instances that had no claim as it began to hold none is
-// left without one, and says which are.
+// The gate moves on when none of the instances that had no claim as it began to hold is left
+// without one. Until then it names them.
 func TestTheGateWaitsForInstancesWithoutAClaim(t *testing.T) {
 	since := gateStart.Add(-time.Hour)
 	named := &unclaimed{settled: since, count: 5, first: []string{"i1 on h1", "i2 on h1", "i3 on h2", "i4 on h2"}}
 	for _, c := range []struct {
 		name string
 		told []*unclaimed
-		want string // what it waits for; "" when it moves
+		want string // what the gate waits for; "" if it moves
 	}{
 		{"nobody has looked", []*unclaimed{nil}, "no gateway that imports has looked"},
 		{"what there was before is not settled", []*unclaimed{{settled: since.Add(-time.Second)}}, "it is looked which instances"},
@@ -57,7 +57,7 @@ func TestTheGateWaitsForInstancesWithoutAClaim(t *testing.T) {
 				t.Errorf("%s, %s: what holds begins anew", s, c.name)
 			}
 		}
-		// What is NATIVE stays so, and a pin overrides.
+		// A NATIVE gate stays, and a pin overrides.
 		if v := testRules().Judge(held(shard.GateNative), newEvidence(c.told...)); v.Want.State != shard.GateNative || len(v.waitsFor) > 0 {
 			t.Errorf("NATIVE, %s: %+v", c.name, v)
 		}
@@ -67,7 +67,7 @@ func TestTheGateWaitsForInstancesWithoutAClaim(t *testing.T) {
 			t.Errorf("pinned, %s: %+v", c.name, v)
 		}
 	}
-	// They are told of beside hosts that are not new.
+	// They are named in addition to hosts that are not new.
 	e := newEvidence(named)
 	e.reports[0].Services[0].version = 60
 	if v := testRules().Judge(gateWith(shard.GateLegacy, time.Hour), e); len(v.waitsFor) != 2 || !strings.HasPrefix(v.waitsFor[1], "5 instances") {
@@ -75,17 +75,16 @@ func TestTheGateWaitsForInstancesWithoutAClaim(t *testing.T) {
 	}
 }
 
-// Instances come and go, and lose their claims; looks say what they find, as an importer
-// tells it. The gate never moves on over one that had no claim when it began to hold, and
-// has had none since.
+// Instances come and go, and lose their claims. An importer reports what it finds. The gate never
+// moves on while an instance has had no claim since before the gate began to hold.
 func TestTheGateNeverOpensOverAnInstanceWithoutAClaim(t *testing.T) {
 	opened := 0
 	rapid.Check(t, func(t *rapid.T) {
 		rules := testRules()
 		rules.Settle = 10 * time.Second
 		g, now := gateWith(shard.GateLegacy, 0), gateStart
-		// without has, of each instance without a claim, since when; found what looks know:
-		// the look before the first that found it, and how many did.
+		// without is when each instance without a claim lost it. found is what the importer knows:
+		// the look before the first that found the instance, and how many looks found it.
 		without, found := map[int]time.Time{}, map[int]struct {
 			before time.Time
 			looks  int
@@ -126,7 +125,7 @@ func TestTheGateNeverOpensOverAnInstanceWithoutAClaim(t *testing.T) {
 					}
 				}
 			case 7:
-				told = nil // the importer is another
+				told = nil // another gateway is the importer now
 			}
 			e := newEvidence(told)
 			e.now = now
@@ -154,7 +153,7 @@ func TestTheGateNeverOpensOverAnInstanceWithoutAClaim(t *testing.T) {
 	}
 }
 
-// A gateway that cannot read is named as people know it; one that says no name by its life.
+// A gateway that cannot read is named by its name, or by its incarnation id if it has none.
 func TestAGatewayIsNamedAsPeopleKnowIt(t *testing.T) {
 	for name, want := range map[string]string{"ctl1 (10.0.0.1:9100)": "gateway ctl1 (10.0.0.1:9100) cannot read the services: no route", "": "gateway 01LIFE cannot read the services: no route"} {
 		r := ReportOf(&cellv1.ReportLegacyRequest{Gateway: "01LIFE", GatewayName: name, Unreadable: "no route", RequiredVersion: 66})

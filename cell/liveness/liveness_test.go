@@ -62,7 +62,7 @@ func TestWhatIsToldOfSilence(t *testing.T) {
 	now = now.Add(time.Minute)
 	l.Check()
 	mustSay("when all are silent", silent("a"), silent("b"), silent("c"))
-	// Its agent came back and is silent again before its row was told.
+	// The agent came back and is silent again before its row was updated.
 	l.NoteSeen("a")
 	mustSay("when one was heard", silent("b"), silent("c"))
 	l.FollowMark("b", true)
@@ -87,7 +87,7 @@ func TestWhatIsToldOfSilence(t *testing.T) {
 	mustSay("after its time", silent("a"), silent("b"), silent("table"))
 	l.NoteRow("table", true)
 	mustSay("when it is Nova's again", silent("a"), silent("b"))
-	// Others hear a: it waits, until it was heard here.
+	// Other replicas hear a, so its mark is not written until this replica hears a too.
 	l.FollowMark("a", true)
 	l.FollowMark("a", false)
 	mustSay("when one was denied", silent("b"))
@@ -95,7 +95,7 @@ func TestWhatIsToldOfSilence(t *testing.T) {
 	now = now.Add(time.Minute)
 	l.Check()
 	mustSay("when that was heard, and is silent again", silent("a"), silent("b"))
-	// Own ears count.
+	// What this replica hears takes precedence.
 	l.NoteSeen("a")
 	if l.FollowMark("a", true) {
 		t.Error("a host that is heard is down, for others do not hear it")

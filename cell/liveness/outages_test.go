@@ -21,7 +21,7 @@ func TestOutagesAreToldTogether(t *testing.T) {
 	}}))
 	imported := map[string]bool{}
 	o := NewOutageLog(l, func(uuid string) string { return "host-" + uuid }, func(uuid string) bool { return imported[uuid] }, func() bool { return false }, log)
-	// after lets time pass, hears some hosts, and demands the lines told.
+	// after lets time pass, hears some hosts, and checks the logged lines.
 	after := func(d time.Duration, heard []string, want ...string) {
 		t.Helper()
 		now = now.Add(d)
@@ -47,7 +47,7 @@ func TestOutagesAreToldTogether(t *testing.T) {
 	after(59*time.Second, []string{"6"})
 	after(time.Second, nil,
 		`level=WARN msg="hosts went down" went_down=5 came_back=0 up=1 hosts=6 names="host-1, host-2, host-3, and 2 more"`)
-	// Within the ten seconds nothing is told, after them all that is left of it.
+	// Within ten seconds nothing is logged. Afterwards the remaining changes are.
 	after(time.Second, []string{"1"})
 	after(8*time.Second, []string{"1", "2", "6"})
 	after(time.Second, nil,
@@ -60,8 +60,8 @@ func TestOutagesAreToldTogether(t *testing.T) {
 	after(time.Hour, nil)
 	after(0, hosts,
 		`level=INFO msg="hosts came back" went_down=0 came_back=6 up=6 hosts=6 names="host-1, host-2, host-3, and 3 more"`)
-	// Hosts that are imported are silent by nature: nothing is told of them, and those
-	// that come to be imported did not come back.
+	// Imported hosts are always silent, so nothing is logged about them. Hosts that become imported
+	// did not come back.
 	for _, h := range hosts[:4] {
 		imported[h] = true
 	}

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const cellUUID = "cccccccc-0000-4000-8000-000000000001"
 
-// id gives uuids that sort as their numbers.
+// id returns uuids that sort by number.
 func id(kind byte, n int) string { return fmt.Sprintf("%c0000000-0000-4000-8000-%012d", kind, n) }
 
 func provider(n int) string { return id('a', n) }
@@ -42,7 +42,7 @@ func start(t *testing.T) *world {
 	return &world{t, celltest.On(t, store, "one", cellUUID), store}
 }
 
-// puts writes hosts as another writer of the shard does, and waits until the cell has them.
+// puts writes hosts as another replica would, and waits until the cell has them.
 func (w *world) puts(hosts ...shard.Host) {
 	w.Helper()
 	lane, err := w.store.OpenLane(w.Context(), "other")
@@ -74,7 +74,7 @@ func (w *world) puts(hosts ...shard.Host) {
 	}
 }
 
-// writes demands what a write is refused for; "" for nothing.
+// writes checks the reason for which a write is refused, or "" if it must succeed.
 func (w *world) writes(want shard.PlacementReason, req *cellv1.WritePlacementRequest) {
 	w.Helper()
 	got, err := w.Placement.WritePlacement(w.Context(), req)
@@ -144,7 +144,7 @@ func TestTreeSource_ImportedIsHidden_AgentsIsShownAndRefused(t *testing.T) {
 	w.writes(shard.AgentTree, &cellv1.WritePlacementRequest{Providers: []*cellv1.ProviderChange{{Uuid: provider(1), Traits: &cellv1.PlacementNames{}}}})
 	w.writes(shard.DuplicateProvider, &cellv1.WritePlacementRequest{Providers: []*cellv1.ProviderChange{created(1, 5)}})
 	w.writes(shard.AgentTree, &cellv1.WritePlacementRequest{Providers: []*cellv1.ProviderChange{created(2, 5, func(c *cellv1.ProviderChange) { c.ParentUuid = new(provider(1)) })}})
-	w.writes("", &cellv1.WritePlacementRequest{Consumers: []*cellv1.ConsumerChange{given(1, provider(1), 7)}}) // allocations of it are Nova's to write
+	w.writes("", &cellv1.WritePlacementRequest{Consumers: []*cellv1.ConsumerChange{given(1, provider(1), 7)}}) // Nova's to write
 
 	w = start(t)
 	w.puts(host(1, true))
@@ -242,7 +242,7 @@ func TestSumUsages_ByTypeAndUser(t *testing.T) {
 	}
 }
 
-// TestFindCandidates_AfterEachWrite_AreOfTheRowsThen: the trees that are kept between searches follow their rows.
+// Trees that are cached between searches follow changes of their rows.
 func TestFindCandidates_AfterEachWrite_AreOfTheRowsThen(t *testing.T) {
 	w := start(t)
 	finds := func(want ...int) {

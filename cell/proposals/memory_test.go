@@ -29,8 +29,8 @@ func shapeOf(vcpus int64) *Shape {
 	}
 }
 
-// Many callers that ask for the same shapes while hosts change are answered as by
-// the table, with room for all shapes' memories, for one, and for none.
+// Many callers ask for the same shapes while hosts change. They are answered as from the table,
+// with room for the caches of all shapes, of one, or of none.
 func TestMemoriesAnswerAsTheTable(t *testing.T) {
 	const hosts = 500
 	one := schedule.NewFilterCache(shapeOf(1).request, shapeOf(1).rules).Bytes(hosts)
@@ -75,7 +75,7 @@ func TestMemoriesAnswerAsTheTable(t *testing.T) {
 	}
 }
 
-// What is asked once leaves nothing, nor does what could not be kept.
+// A shape that is asked for once leaves no cache, nor does one that cannot be cached.
 func TestMemoryIsForWhatComesAgain(t *testing.T) {
 	m, table := &memories{most: maxMemory}, tableOf(10)
 	grouped := shapeOf(1)

@@ -16,10 +16,9 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// TestI6_AColdReplicaAnswersAsAWarmOne: random fleets, claims and requests. What a
-// replica answers from the hosts that its shard finds, while it loads its table, is
-// what one answers that has its table: who passes, with which weights, in which order,
-// and once some of them are taken.
+// With random fleets, claims and requests, a replica that loads its table answers from the hosts
+// that its shard finds. The answers equal those of a replica with a table: the same hosts, weights
+// and order, also after some hosts are taken.
 func TestI6_AColdReplicaAnswersAsAWarmOne(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		coldAgrees(t, openPostgres(t, pgtest.Start(t).NewDatabase(t)), testlong.Or(4, 20))
@@ -61,8 +60,8 @@ func coldAgrees(t *testing.T, store shard.Store, rounds int) {
 	}
 }
 
-// sameAnswers asks both versions, then again with picks of the first answer taken and
-// with what is known of another cell; and says how many hosts passed at first.
+// sameAnswers asks both versions. It asks again with picks of the first answer taken, and with
+// bounds of another cell. It returns how many hosts passed at first.
 func (a *agreement) sameAnswers(warm, cold proposals.Version, q *schedule.Query) int {
 	passed := 0
 	for round := range 3 {
@@ -101,8 +100,8 @@ func (a *agreement) sameAnswers(warm, cold proposals.Version, q *schedule.Query)
 	return passed
 }
 
-// coldQuery is a request of compare's kinds, with trees, second questions and lists of
-// hosts, under all filters and weighers.
+// coldQuery returns a request like those of compare, with trees, host lists and later rounds, under
+// all filters and weighers.
 func (a *agreement) coldQuery() *schedule.Query {
 	r := a.request()
 	q := &schedule.Query{

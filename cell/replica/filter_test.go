@@ -22,13 +22,12 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// cockroachURL is where tests find a CockroachDB on which they can make databases.
+// cockroachURL names a CockroachDB server on which tests can create databases.
 const cockroachURL = "CELLGATE_TEST_COCKROACH_URL"
 
-// TestI6_TheSQLFilterAndTheHostTableAgree: random fleets, claims and requests. The
-// hosts that a database finds for a request are those that the table of the same rows
-// lets pass the filters for amounts, traits, aggregates, zones and the host's own
-// state; with every filter on, those that pass are among them.
+// With random fleets, claims and requests, a database finds exactly the hosts that pass in the
+// table of the same rows. That holds for amounts, traits, aggregates, zones and the host's own
+// state. With every filter on, the hosts that pass are among those found.
 func TestI6_TheSQLFilterAndTheHostTableAgree(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		sourcesAgree(t, "PostgreSQL, filter", openPostgres(t, pgtest.Start(t).NewDatabase(t)))
@@ -42,7 +41,7 @@ func TestI6_TheSQLFilterAndTheHostTableAgree(t *testing.T) {
 	})
 }
 
-// cockroachDatabase makes a database, which the test drops.
+// cockroachDatabase creates a database and drops it at the end of the test.
 func cockroachDatabase(t *testing.T, server string) string {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -121,10 +120,10 @@ func newAgreement(t *testing.T, store shard.Store, seed uint64) *agreement {
 	}
 }
 
-// agreementHosts is how many hosts there are.
+// agreementHosts is the number of hosts.
 const agreementHosts = 48
 
-// change writes a few hosts and claims, and says how many operations it were.
+// change writes a few hosts and claims, and returns the number of operations.
 func (a *agreement) change() int {
 	var ops []shard.Op
 	hosts := 6
@@ -200,7 +199,7 @@ func (a *agreement) provider(n int) string {
 	return shardtest.HostID(n)
 }
 
-// host makes a state of host n. Its instances may exceed what it has.
+// host returns a state of host n. Its instances may exceed its inventory.
 func (a *agreement) host(n int) *shard.PutHost {
 	p := shardtest.NewHost(n, 8)
 	a.claims++
@@ -241,7 +240,7 @@ func (a *agreement) host(n int) *shard.PutHost {
 	return p
 }
 
-// odd are names that no row can have.
+// odd are names that cannot be in any row.
 var odd = []string{"HW_\x00A", "HW_\xff"}
 
 func (a *agreement) request() *schedule.Request {
@@ -282,7 +281,7 @@ func (a *agreement) request() *schedule.Request {
 	return r
 }
 
-// compare asks both for a random request, and says how many hosts there were.
+// compare asks both for a random request, and returns how many hosts passed.
 func (a *agreement) compare() int {
 	q := &schedule.Query{
 		Request: a.request(), Limit: agreementHosts,
@@ -330,7 +329,7 @@ func (a *agreement) table(q *schedule.Query) []string {
 
 func (a *agreement) database(q *schedule.Query) []string {
 	asked := HostQueryOf(q.Request, q.Rules)
-	if a.rng.IntN(2) == 0 { // one that goes from host to host
+	if a.rng.IntN(2) == 0 { // a search that iterates over hosts
 		asked.Limit = agreementHosts
 	}
 	m, err := a.filter.FindHosts(a.t.Context(), asked)

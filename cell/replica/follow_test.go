@@ -7,8 +7,8 @@ import (
 	"cellgate/shard"
 )
 
-// A position takes the place of the one before: lanes that a journal dropped are named
-// no more, and what came by itself meanwhile counts.
+// A new position replaces the previous one. Lanes that the journal dropped are not in it any more,
+// and entries that arrived directly in between count.
 func TestAPositionDoesNotNameDroppedLanes(t *testing.T) {
 	own, other, dropped := shard.LaneID{Replica: "a", Incarnation: 2}, shard.LaneID{Replica: "b", Incarnation: 1}, shard.LaneID{Replica: "a", Incarnation: 1}
 	f := newJournal()

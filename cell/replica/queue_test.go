@@ -27,7 +27,7 @@ func registrations(n int) *job {
 	return newJob(context.Background(), ops)
 }
 
-// count says how many operations of each kind a batch has.
+// count returns how many claims and host reports a batch has.
 func count(items []item) (claims, hosts int) {
 	for _, i := range items {
 		if i.op().Claim != nil {
@@ -128,7 +128,7 @@ func TestQueue_BackgroundShare_BoundedAndNeverZero(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range 50 {
-				if n%2 == 0 { // every other transaction has none of theirs
+				if n%2 == 0 { // every other transaction has no operations of callers
 					if err := q.put(claims(2*limit), true); err != nil {
 						t.Fatal(err)
 					}

@@ -15,7 +15,7 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// A row takes the facts of the state that it came in, and no others.
+// A row keeps the facts of the state that it was written with, and no others.
 func TestARowTakesTheFactsOfItsState(t *testing.T) {
 	r := newRows()
 	h := shard.Host{UUID: hostUUID(1), Generation: 1, HostIP: "192.0.2.7"}
@@ -53,8 +53,8 @@ func TestARowTakesTheFactsOfItsState(t *testing.T) {
 	}
 }
 
-// Rows of other lanes may come in any order: what holds something of a host that is gone
-// has it shown again as a whole, and what lets go of it hides it.
+// Rows of other lanes may arrive in any order. A claim on a host that is gone makes the whole host
+// visible again, and the claim's end hides it.
 func TestUsageOfAHostThatIsGoneShowsAndHidesIt(t *testing.T) {
 	r, uuid := newRows(), hostUUID(1)
 	gone := &shard.Host{UUID: uuid, ServiceHost: "h1", Imported: true, Disabled: true, Generation: 1, Providers: []shard.Provider{{UUID: uuid}}}
@@ -78,7 +78,7 @@ func TestUsageOfAHostThatIsGoneShowsAndHidesIt(t *testing.T) {
 	}
 }
 
-// Rows of lanes come in any order: the newest stays, also when it says that there is none.
+// Rows of lanes arrive in any order. The newest stays, even if it is a deletion.
 func TestNamespacesOfSeveralLanes(t *testing.T) {
 	host := shardtest.HostID(1)
 	row := func(facts string, generation int64) shard.Change {
@@ -122,8 +122,8 @@ func TestNamespacesOfSeveralLanes(t *testing.T) {
 	}
 }
 
-// A host that Nova's tables have no more, or no more as a host, says nothing of the cell's
-// agents; and while those tables answer for the cell, none that is up is no error.
+// A host whose row Nova deleted or cannot use does not count for outages of agents. While Nova's
+// tables answer for the cell, it is no error if no host is up.
 func TestNoOutageOfAgentsForHostsOfTables(t *testing.T) {
 	now := time.Unix(1000, 0)
 	l, rows := liveness.New(60*time.Second, func() time.Time { return now }), newRows()
@@ -161,7 +161,7 @@ func TestNoOutageOfAgentsForHostsOfTables(t *testing.T) {
 	if s := told(2 * time.Minute); s != "" {
 		t.Errorf("hosts are imported: %s", s)
 	}
-	// A row was deleted, with nothing on it and with a claim; and one cannot be read any more.
+	// One row was deleted without a claim, one with a claim, and one cannot be read any more.
 	deleted, holding, broken := host(0, 2, false), host(1, 2, false), host(2, 2, true)
 	deleted.Disabled, holding.Disabled, broken.Disabled = true, true, true
 	broken.Providers[0].Inventories[0].Total = 0
@@ -187,7 +187,7 @@ func TestNoOutageOfAgentsForHostsOfTables(t *testing.T) {
 	}
 }
 
-// A kind of operation without a name would be counted as another one.
+// An operation without a name would be counted under another name.
 func TestEveryOperationHasAName(t *testing.T) {
 	fields := reflect.TypeFor[shard.Op]()
 	seen := map[telemetry.Op]bool{telemetry.OpOther: true}

@@ -9,8 +9,7 @@ import (
 	"cellgate/shard"
 )
 
-// TestRowsComeToTheSameStateInAnyOrder: rows of several lanes may be seen in
-// any order and more than once; the newest of each stays.
+// Rows of several lanes may arrive in any order and more than once. The newest of each stays.
 func TestRowsComeToTheSameStateInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var history []shard.Change
@@ -72,7 +71,7 @@ func TestRowsForgetEndedClaimsOnceTheJournalWasReadAfterThem(t *testing.T) {
 		}
 	}
 	apply(gone)
-	r.forgetEnded() // may have begun before the claim ended
+	r.forgetEnded() // the read may have begun before the claim ended
 	apply(old)
 	if r.Claim("a") != nil {
 		t.Error("an older row brought an ended claim back")
