@@ -129,15 +129,15 @@ func servedMethods(t *testing.T, conn *grpc.ClientConn) map[string]protoreflect.
 // caller is a credential and what the documentation calls it.
 type caller struct {
 	name string
-	// role it proves; "" for none.
+	// role is the role that the credential proves, or "".
 	role security.Role
-	// outcome of every call but the open ones, when it is not the role that
-	// decides: the name of a row of the table of outcomes.
+	// outcome names a row of the table of outcomes, if every call except the open ones ends so
+	// whatever its role.
 	outcome string
 	client  *security.Client
 }
 
-// expects gives the outcome of a call, in words of a column of the table.
+// expects returns the expected outcome of a call, as a column of the table names it.
 func (c caller) expects(roles []security.Role, outcomes map[string]string) string {
 	switch {
 	case outcomes[c.outcome] == noConnection:
@@ -152,7 +152,7 @@ func (c caller) expects(roles []security.Role, outcomes map[string]string) strin
 	return outcomes["the right role, by token"]
 }
 
-// callers are all credentials there are.
+// callers returns one caller for every kind of credential.
 func (s *secured) callers(t *testing.T) []caller {
 	t.Helper()
 	all := []caller{
@@ -171,8 +171,8 @@ func (s *secured) callers(t *testing.T) []caller {
 	return all
 }
 
-// Every method of every server, with every credential, ends as docs/reference/security.md
-// says.
+// Every method of every server, called with every credential, ends as docs/reference/security.md
+// states.
 func TestEveryMethodForEveryCredential(t *testing.T) {
 	s := startSecured(t)
 	roles := rolesOf(t)
@@ -204,7 +204,7 @@ func TestEveryMethodForEveryCredential(t *testing.T) {
 				}
 				n++
 			}
-			// What is not there is for nobody, and looks the same as what may not be called.
+			// A method that does not exist ends as one that nobody may call.
 			want := c.expects([]security.Role{"nobody"}, inGRPC)
 			err := conn.Invoke(t.Context(), "/cellgate.v1.Scheduler/NoSuchMethod", &cellgatev1.GetCellRequest{}, &cellgatev1.GetCellResponse{})
 			if got := outcomeOf(err); got != want && status.Code(err) != codes.Unimplemented {
@@ -224,7 +224,7 @@ func TestEveryMethodForEveryCredential(t *testing.T) {
 			}
 			n++
 		}
-		// A cell's metrics and health, at an address of their own.
+		// A cell's metrics and health have their own address.
 		for _, call := range []string{"GET /metrics", "GET /healthz", "GET /readyz"} {
 			want := c.expects(roles[call], inREST)
 			if got := s.rest(t, s.cellHTTP, c.client, call); got != want {
@@ -241,8 +241,8 @@ func TestEveryMethodForEveryCredential(t *testing.T) {
 	t.Logf("%d calls", n)
 }
 
-// restCalls are all calls of the REST API with the RPC each stands for; "" for what
-// is served by HTTP alone.
+// restCalls returns all calls of the REST API, with the RPC that each becomes, or "" for calls that
+// only HTTP serves.
 func restCalls(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -275,7 +275,7 @@ func restCalls(t *testing.T) map[string]string {
 	return out
 }
 
-// invoke calls a method with an empty message; an agent's with the state of its own
+// invoke calls a method with an empty message, or for an agent's method with the state of its own
 // host.
 func invoke(t *testing.T, conn *grpc.ClientConn, method string, d protoreflect.MethodDescriptor) error {
 	t.Helper()
@@ -324,7 +324,7 @@ func outcomeOf(err error) string {
 	return allowed
 }
 
-// rest does a call of what serves HTTP at an address, with an empty body.
+// rest makes an HTTP call with an empty body to a server at an address.
 func (s *secured) rest(t *testing.T, at string, c *security.Client, call string) string {
 	t.Helper()
 	verb, path, _ := strings.Cut(call, " ")
@@ -341,7 +341,7 @@ func (s *secured) rest(t *testing.T, at string, c *security.Client, call string)
 		return noConnection
 	}
 	read := io.Reader(resp.Body)
-	if resp.Header.Get("Content-Type") == "text/event-stream" { // it has no end
+	if resp.Header.Get("Content-Type") == "text/event-stream" { // the stream does not end
 		read = io.LimitReader(resp.Body, 1)
 	}
 	text, err := io.ReadAll(read)

@@ -17,7 +17,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// becomes asks again until what it gets is right, for as long as a test may wait.
+// becomes repeats right until it returns true, for testwait.Limit at most.
 func becomes(t *testing.T, what string, right func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testwait.Limit); !right(); <-time.After(20 * time.Millisecond) {
@@ -27,9 +27,9 @@ func becomes(t *testing.T, what string, right func() bool) {
 	}
 }
 
-// An operation on a host takes room at its agent that no report shows: the claim that the
-// cell makes then is rejected and not confirmed, and the decision says so. What the cell
-// claims later is taken up at the host by the selection's claim_id.
+// A local operation takes room at the host's agent that no report shows. A claim that the cell then
+// makes is rejected, cannot be confirmed, and its decision shows why. A later claim is taken up on
+// the host by the selection's claim_id.
 func TestOperationsOnAHostTakeUpClaims(t *testing.T) {
 	onLinux(t)
 	dir := t.TempDir()

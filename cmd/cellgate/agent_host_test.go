@@ -23,8 +23,8 @@ func onLinux(t *testing.T) {
 	}
 }
 
-// hostFile writes the configuration of the agent of this machine; more are lines of its
-// section host.
+// hostFile writes the configuration of this machine's agent. more are further lines of the section
+// host.
 func hostFile(t *testing.T, dir, replica string, more ...string) string {
 	t.Helper()
 	file := filepath.Join(dir, "agent.yaml")
@@ -41,7 +41,7 @@ func hostFile(t *testing.T, dir, replica string, more ...string) string {
 
 const onHost = "33333333-0000-4000-8000-000000000001"
 
-// The agent of this machine shows its cell what it reads, and what is configured anew.
+// The agent of this machine reports what it reads, and applies a new configuration.
 func TestTheAgentOfThisHost(t *testing.T) {
 	onLinux(t)
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func TestTheAgentOfThisHost(t *testing.T) {
 		t.Errorf("a second agent: status %d\n%s", status, text)
 	}
 
-	// A configuration that is wrong changes nothing; a right one is taken.
+	// A wrong configuration changes nothing, a right one is applied.
 	hangUp := func() {
 		t.Helper()
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
@@ -111,7 +111,7 @@ func TestTheAgentOfThisHost(t *testing.T) {
 	p.await(`msg="the new configuration is taken"`)
 	hostFile(t, dir, door, "disabled: true", "disabled_reason: tested", "instances_dir: "+instances)
 	p.stop()
-	// The next life tells the same cell the same host, as it is configured now.
+	// After a restart the agent reports the same host, with the current configuration.
 	p = launch(t, true, "agent", "--config", file)
 	p.await(`msg="agent starts" host=compute1 host_uuid=` + uuid + ` new=false`)
 	p.await(`msg="every host is registered"`)
@@ -122,7 +122,7 @@ func TestTheAgentOfThisHost(t *testing.T) {
 	p.stop()
 }
 
-// What keeps the agent of a host from starting is told at once, and nothing is made.
+// A problem that keeps an agent from starting is reported at once, and no file is created.
 func TestTheAgentOfAHostThatCannotStart(t *testing.T) {
 	onLinux(t)
 	dir := t.TempDir()
@@ -151,7 +151,7 @@ func TestTheAgentOfAHostThatCannotStart(t *testing.T) {
 	}
 }
 
-// A name that every cell refuses is told before anything is sent.
+// A name that every cell refuses is reported before the agent sends anything.
 func TestTheAgentOfAHostWhoseNameNoCellTakes(t *testing.T) {
 	onLinux(t)
 	for _, name := range []string{`"   "`, `"a\tb"`} {

@@ -26,9 +26,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// TestBenchAgents measures how fresh a cell's picture of its hosts is: many agents on one
-// replica, over loopback, on an embedded shard; then the replica is killed. The cell is a
-// process of its own, the agents are this one. "make bench-agents" runs it.
+// TestBenchAgents measures how current a cell's table of its hosts is. Many agents report to one
+// replica over loopback, on an embedded shard. Then the replica is killed. The cell is its own
+// process, the agents run in this one. "make bench-agents" runs it.
 func TestBenchAgents(t *testing.T) {
 	if os.Getenv("CELLGATE_BENCH_AGENTS") == "" {
 		t.Skip("a measurement: make bench-agents")
@@ -75,7 +75,7 @@ type agentsBench struct {
 	refused map[string]float64
 }
 
-// took notes that a state was accepted, so long after what is in it changed.
+// took records that a state was accepted, waited after its change.
 func (b *agentsBench) took(h *agent.Host, waited time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,8 +193,8 @@ func (b *agentsBench) run() {
 	t.Logf("peak of registrations that waited, read every 200 ms: %.0f; refused as OVERLOADED: %v", b.peak, b.refused)
 }
 
-// stoppable is a churn that does what it was told last: nothing, changes, or changes
-// and bursts.
+// stoppable is a churn that follows the last pace it got: no changes, changes, or changes and
+// bursts.
 type stoppable struct {
 	churn
 	pace chan pace
@@ -233,7 +233,7 @@ func (s *stoppable) Run(ctx context.Context) error {
 	}
 }
 
-// used is what the two processes have used so far.
+// used is the CPU time that the two processes have used so far.
 type used struct{ cell, agents time.Duration }
 
 func (b *agentsBench) usage() used {
@@ -285,7 +285,7 @@ func (b *agentsBench) report(name string, took time.Duration, before used) {
 		b.metric(`cellgate_cell_operations_total{[^}]*op="put_host"[^}]*}`), b.metric(`cellgate_cell_transactions_total{[^}]*}`))
 }
 
-// metric sums the series of the cell that match; 0 when it does not answer.
+// metric returns the sum of the cell's series that match, or 0 if the cell does not answer.
 func (b *agentsBench) metric(pattern string) (sum float64) {
 	resp, err := http.Get("http://" + b.web + "/metrics")
 	if err != nil {
@@ -303,7 +303,7 @@ func (b *agentsBench) metric(pattern string) (sum float64) {
 	return sum
 }
 
-// watch looks at the cell's queue until ctx ends.
+// watch samples the cell's queue until ctx ends.
 func (b *agentsBench) watch(ctx context.Context) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -336,7 +336,7 @@ func (b *agentsBench) awaitReady() time.Time {
 	return time.Time{}
 }
 
-// exact waits until the cell's table says of each host what the host says of itself.
+// exact waits until the cell's table has the state of every host.
 func (b *agentsBench) exact(ctx context.Context, hosts []*agent.Host) {
 	b.t.Helper()
 	conn, err := rpc.Dial(b.grpc)

@@ -13,7 +13,7 @@ import (
 	"cellgate/internal/storebench"
 )
 
-// benchStore gives what bench store printed.
+// benchStore returns the output of bench store.
 func benchStore(t *testing.T, args ...string) (report storeReport, stderr string) {
 	t.Helper()
 	out, stderr, status := typed(t.Context(), "", append([]string{"bench", "store", "-o", "json", "--callers", "8", "--hosts", "3", "--order", "pack-first"}, args...)...)
@@ -26,7 +26,7 @@ func benchStore(t *testing.T, args ...string) (report storeReport, stderr string
 	return report, stderr
 }
 
-// One factor at a time of three lists: five of their twelve combinations.
+// With one factor at a time, five of the twelve combinations of three lists run.
 func TestI1_BenchStore_OnPebble_MeasuresWhatIsListed(t *testing.T) {
 	dir := t.TempDir()
 	r, stderr := benchStore(t, "--data", dir, "--schedulers", "2,1", "--partition", "none,modulo,rendezvous", "--claims", "locks,computes", "--one-factor", "--duration", "5ms")
@@ -75,8 +75,8 @@ func TestBenchStore_Table_NamesWhatDiffers(t *testing.T) {
 	}
 }
 
-// TestI1_BenchStore_OnPostgreSQL runs the ways to claim that Pebble has not, and is interrupted
-// once: no database is left.
+// TestI1_BenchStore_OnPostgreSQL_LeavesNoDatabase runs the ways to claim that Pebble does not have.
+// One run is interrupted. No database is left.
 func TestI1_BenchStore_OnPostgreSQL_LeavesNoDatabase(t *testing.T) {
 	srv := pgtest.Start(t)
 	args := []string{"--store", srv.URL(""), "--schedulers", "2", "--claims", "swap-single,swap,locks", "--duration", "20ms"}
@@ -132,7 +132,7 @@ func TestBenchStore_WhatCannotBe_NamesTheFlag(t *testing.T) {
 	}
 }
 
-// TestBenchStore_Measured is `make bench-store`: CELLGATE_BENCH_STORE says how long a run takes.
+// TestBenchStore_Measured is `make bench-store`. CELLGATE_BENCH_STORE is the duration of a run.
 func TestBenchStore_Measured(t *testing.T) {
 	took := os.Getenv("CELLGATE_BENCH_STORE")
 	if took == "" {

@@ -11,7 +11,7 @@ import (
 	"cellgate/internal/testwait"
 )
 
-// benchJSON measures a small system of its own.
+// benchJSON measures a small system that it starts.
 func benchJSON(t *testing.T, args ...string) *benchReport {
 	t.Helper()
 	var out, log bytes.Buffer

@@ -7,7 +7,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// capacity counts what select then places, and what would fit with other ratios and hosts.
+// capacity counts what select can then place, and what would fit with other ratios and hosts.
 func TestCapacity_FilledFleet_CountsWhatFits(t *testing.T) {
 	dev := launch(t, false, "dev", "--cells", "2", "--hosts", "3", "--data", t.TempDir(), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--cell-base-port", "0")
 	api := dev.await(`gRPC   (\S+)`)[1]

@@ -42,7 +42,7 @@ func TestShowCells_WithoutAgents_SayWhereHostsComeFrom(t *testing.T) {
 	}
 }
 
-// What the table has no room for is below it, for one cell.
+// Details of the gate that do not fit into the table are listed below it, for one cell.
 func TestShowCellHasAllOfTheGate(t *testing.T) {
 	at := timestamppb.New(time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC))
 	c := &cellgatev1.Cell{Cell: "cell1", Gate: &cellgatev1.Gate{

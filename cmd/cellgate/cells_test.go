@@ -26,7 +26,7 @@ func TestCellsShowTheirBreakers(t *testing.T) {
 	}
 }
 
-// A cell of which nothing was ever heard has no numbers, instead of zeros.
+// A cell that has never answered has no numbers, instead of zeros.
 func TestListCells_NeverAnswered_ShowsNoNumbers(t *testing.T) {
 	var out page
 	showCells(&out, []*cellgatev1.Cell{{Cell: "cell1", Enabled: true, Reason: "away"}})
@@ -35,7 +35,8 @@ func TestListCells_NeverAnswered_ShowsNoNumbers(t *testing.T) {
 	}
 }
 
-// The list of cells fits 100 columns for the fleet of `make run`, whatever a cell suffers from.
+// The list of cells fits 100 columns for the fleet of `make run`, whatever the reason of an
+// unavailable cell.
 func TestListCells_LongReasons_FitsTheTerminal(t *testing.T) {
 	resources := []*cellgatev1.ResourceTotals{
 		{ResourceClass: "VCPU", Used: 24113, Capacity: 311224},

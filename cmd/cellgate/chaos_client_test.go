@@ -18,13 +18,12 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// asChaosClient makes the test binary the client of the chaos test: a process of
-// its own that outlives every other and remembers on disk what it was told. Its
-// value is a chaosLoad. Commands come as lines on its standard input (go, pause,
-// count); each is answered by one line, a chaosCount.
+// asChaosClient makes the test binary the client of the chaos test: a process that outlives all
+// others and records the answers on disk. The variable's value is a chaosLoad. Commands come as
+// lines on its standard input (go, pause, count). It answers each with one line, a chaosCount.
 const asChaosClient = "CELLGATE_TEST_BINARY_IS_CHAOS_CLIENT"
 
-// chaosCount is how far the client is.
+// chaosCount is the client's progress.
 type chaosCount struct {
 	InFlight     int64 `json:"in_flight"`
 	Sent         int64 `json:"sent"`
@@ -32,12 +31,13 @@ type chaosCount struct {
 	Refused      int64 `json:"refused"`
 	// Unanswered calls ended in an error after which a claim may exist.
 	Unanswered int64 `json:"unanswered"`
-	// Cut are those of them that broke, or ran out of time, while they ran.
+	// Cut counts those of them that broke or timed out in progress.
 	Cut       int64 `json:"cut"`
 	Confirmed int64 `json:"confirmed"`
 	Released  int64 `json:"released"`
-	// GivenUp calls ran out of a deadline of milliseconds; Beside were sent while the
-	// same request ran, and Differed had another answer than that one.
+	// GivenUp counts calls whose deadline of milliseconds passed. Beside counts calls that were
+	// sent while the same request was running. Differed counts those of them with a different
+	// answer.
 	GivenUp  int64 `json:"given_up"`
 	Beside   int64 `json:"beside"`
 	Differed int64 `json:"differed"`
@@ -52,7 +52,7 @@ type chaosClient struct {
 	}
 }
 
-// gate lets workers through while it is open, and knows when all rest before it.
+// gate lets workers pass while it is open, and tells when all workers wait.
 type gate struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -109,7 +109,7 @@ func (g *gate) shut() <-chan struct{} {
 	return g.closed
 }
 
-// chaosClientMain is the client process; it ends with its standard input.
+// chaosClientMain runs the client process, which ends with its standard input.
 func chaosClientMain(config string) error {
 	c := &chaosClient{}
 	if err := json.Unmarshal([]byte(config), &c.chaosLoad); err != nil {
@@ -163,7 +163,7 @@ type chaosWorker struct {
 	name, n   int
 	scheduler cellgatev1.SchedulerClient
 	claims    cellgatev1.ClaimsClient
-	// kept are confirmed claims; the oldest is released when there are too many.
+	// kept are confirmed claims. When there are too many, the oldest is released.
 	kept []keptClaim
 }
 
@@ -199,7 +199,7 @@ func (w *chaosWorker) run() {
 	}
 }
 
-// call does one call; the client's in-flight count includes it.
+// call makes one call, which counts as in flight.
 func (w *chaosWorker) call(do func(context.Context) error) error { return w.callWithin(w.Within, do) }
 
 func (w *chaosWorker) callWithin(within time.Duration, do func(context.Context) error) error {
@@ -209,10 +209,10 @@ func (w *chaosWorker) callWithin(within time.Duration, do func(context.Context) 
 	defer w.count.inFlight.Add(-1)
 	err := do(ctx)
 	if within < w.Within && (ctx.Err() != nil || rpc.TimedOut(err)) {
-		return err // it gave up itself
+		return err // the client itself gave up
 	}
-	// Of a status that came from gRPC, not from the gateway: what was sent on no
-	// connection was not cut.
+	// Only a status of gRPC itself counts as cut. A call that was never sent on a connection was
+	// not cut.
 	var e *fault.Error
 	if errors.As(err, &e) && e.Cause != nil && e.Message != "could not be reached" && !strings.Contains(e.Cause.Error(), "server preface") {
 		w.count.cut.Add(1)
@@ -220,7 +220,7 @@ func (w *chaosWorker) callWithin(within time.Duration, do func(context.Context) 
 	return err
 }
 
-// note writes a note; without it the client is of no use.
+// note writes a note. The client exits if it cannot.
 func (w *chaosWorker) note(n note) {
 	if err := w.log.write(n); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos client: the log cannot be written:", err)
@@ -228,7 +228,7 @@ func (w *chaosWorker) note(n note) {
 	}
 }
 
-// rest waits before the next attempt; false when the gate is closed.
+// rest waits before the next attempt. It returns false if the gate is closed.
 func (w *chaosWorker) rest(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -240,12 +240,12 @@ func (w *chaosWorker) rest(d time.Duration) bool {
 	}
 }
 
-// ask sends a request, again and again if it is to insist, and gives the claims
-// once they are on the log.
+// ask sends a request, and repeats it if it insists. It returns the claims once they are in the
+// log.
 func (w *chaosWorker) ask(id string, req chaosRequest) []noteClaim {
 	// A later attempt may be answered with what the first one claimed.
 	sent := time.Now()
-	// A hurried call that is answered is one whose answer the caller did not wait for.
+	// If a hurried call is answered, its caller did not wait for the answer.
 	for _, within := range req.hurried {
 		if _, err := w.sends(within, req); err != nil {
 			w.count.givenUp.Add(1)
@@ -286,16 +286,15 @@ func (w *chaosWorker) sends(within time.Duration, req chaosRequest) (resp *cellg
 	return resp, err
 }
 
-// sendsBeside does a call of a request, and others of the same at once if it is to.
-// They are answered alike; but when a cell is not there for all of them they may not
-// be, and then a last call finds which claims stand.
+// sendsBeside makes a call of a request, and the request's concurrent calls. All get the same
+// answer, unless a cell is unavailable for some of them. Then a last call finds which claims hold.
 func (w *chaosWorker) sendsBeside(req chaosRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	others := make([]*cellgatev1.SelectDestinationsResponse, req.beside)
 	var all sync.WaitGroup
 	for i := range others {
 		all.Go(func() {
 			w.count.beside.Add(1)
-			// Of an error the first call hears too, or it is answered.
+			// The first call gets the same error, or an answer.
 			others[i], _ = w.sends(w.Within, req)
 		})
 	}
@@ -310,7 +309,7 @@ func (w *chaosWorker) sendsBeside(req chaosRequest) (*cellgatev1.SelectDestinati
 	return resp, err
 }
 
-// passing: an error of a system parts of which are not there. A claim may exist.
+// passing reports whether err is normal while parts of the system are down. A claim may exist.
 func passing(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.CellUnavailable, fault.OutcomeUnknown, fault.Overloaded, fault.Contended:
@@ -319,8 +318,8 @@ func passing(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// confirm confirms a claim and keeps it. It gives up, not knowing, when the gate
-// is closed.
+// confirm confirms a claim and keeps it. If the gate closes, it gives up without knowing the
+// outcome.
 func (w *chaosWorker) confirm(id string, c noteClaim) {
 	w.note(note{Kind: noteConfirming, Request: id, Claim: c.Claim})
 	for {

@@ -11,36 +11,35 @@ import (
 	"time"
 )
 
-// A note is a line of the log that the client of the chaos test keeps: what it
-// was told, written and synced before it acts on it.
+// A note is a line of the chaos client's log: an answer that the client wrote and synced before
+// acting on it.
 type note struct {
 	// Kind is one of the constants below.
 	Kind string `json:"kind"`
 	// Request is the request_id.
 	Request string `json:"request"`
-	// Sent is when the request was sent first, At when the answer was there.
+	// Sent is when the request was first sent, At when the answer arrived.
 	Sent time.Time `json:"sent,omitzero"`
 	At   time.Time `json:"at"`
-	// Claims are those of an acknowledged request, in the order of its instances.
+	// Claims are the claims of an acknowledged request, in the order of its instances.
 	Claims []noteClaim `json:"claims,omitempty"`
-	// Essence is what a repetition of an acknowledged request must give.
+	// Essence is what a repeated request must be answered with.
 	Essence string `json:"essence,omitempty"`
-	// Claim is the claim_id that the other kinds are about.
+	// Claim is the claim_id, for the other kinds.
 	Claim string `json:"claim,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// The kinds of notes. "-ing" is written before the call, the other one when it
-// was answered.
+// The kinds of notes. A kind in "-ing" is written before the call, the other after its answer.
 const (
 	noteAcknowledged = "acknowledged"
 	noteConfirming   = "confirming"
 	noteConfirmed    = "confirmed"
 	noteReleasing    = "releasing"
 	noteReleased     = "released"
-	// noteEnded: a confirm was told that the claim has ended.
+	// noteEnded: a confirm failed because the claim had ended.
 	noteEnded = "ended"
-	// noteOdd: an answer that no request of the client may get.
+	// noteOdd: an answer that the client must never get.
 	noteOdd = "odd"
 )
 
@@ -50,13 +49,12 @@ type noteClaim struct {
 	Claim    string `json:"claim"`
 	Cell     string `json:"cell"`
 	Host     string `json:"host"`
-	// Expires is the end of its lease by the answer, in store time; zero for a claim
-	// that had none.
+	// Expires is the end of the claim's lease in the answer, in store time. Zero for a claim
+	// without a lease.
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// noteLog appends notes durably; notes that come while the file is synced go
-// together with the next sync.
+// noteLog appends notes durably. Notes that arrive during a sync share the next sync.
 type noteLog struct {
 	file  *os.File
 	in    chan noteEntry
@@ -127,7 +125,7 @@ func (l *noteLog) close() error {
 	return l.err
 }
 
-// readNotes reads the notes from an offset and gives the offset after them.
+// readNotes reads the notes from an offset, and returns the offset after them.
 func readNotes(path string, from int64) ([]note, int64, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -15,7 +15,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// chaosLoad is what the client of the chaos test is told.
+// chaosLoad configures the client of the chaos test.
 type chaosLoad struct {
 	Addr    string        `json:"addr"`
 	Log     string        `json:"log"`
@@ -26,16 +26,16 @@ type chaosLoad struct {
 	Within  time.Duration `json:"within"`
 }
 
-// chaosRequest is a request of the client and what becomes of its claims, all of
-// it given by the seed and the request_id: whoever has those can ask again.
+// chaosRequest is a request of the client and the fate of its claims. The seed and the request_id
+// determine both, so that anybody who has these can repeat the request.
 type chaosRequest struct {
 	*cellgatev1.SelectDestinationsRequest
 	ttl              time.Duration
 	confirm, release bool
-	// insist: the client asks again until there is an answer.
+	// insist: the client repeats the request until it is answered.
 	insist bool
-	// hurried are deadlines of calls that come first, one after the other at once, and
-	// are given up when they pass.
+	// hurried are the deadlines of calls that are sent first, in sequence, and given up when the
+	// deadline passes.
 	hurried []time.Duration
 	// beside is how many more calls of the request are sent at the same time.
 	beside int
@@ -57,7 +57,7 @@ func (l chaosLoad) request(id string) chaosRequest {
 	case n < 35:
 		count = 3
 	case n < 40:
-		// There are few of these: they are full most of the time.
+		// There are few of these, so that they are used up most of the time.
 		spec.Resources = map[string]int32{"VGPU": 4}
 	}
 	r := chaosRequest{ttl: l.Long, insist: dice.IntN(2) == 0}
@@ -91,8 +91,8 @@ func (l chaosLoad) request(id string) chaosRequest {
 	return r
 }
 
-// essence is all of an answer that its repetition must give again: not the state
-// and the deadline of a claim, which move on, nor what the cells said meanwhile.
+// essence is the part of an answer that a repeated request must get again. It excludes the state
+// and deadline of a claim, which change, and the cells' reports.
 func essence(resp *cellgatev1.SelectDestinationsResponse) string {
 	var b strings.Builder
 	one := func(s *cellgatev1.Selection) {

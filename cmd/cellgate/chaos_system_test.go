@@ -29,15 +29,15 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// member is one process of a system of real processes. It can be killed and
-// started again, on the same ports and the same data.
+// member is one process of a system. It can be killed, and started again on the same ports and
+// data.
 type member struct {
 	t    testing.TB
 	name string
 	args []string
 	log  string
 	cmd  *exec.Cmd
-	// binary is what it runs; "" for the test's own.
+	// binary is the program that it runs, or "" for the test's own binary.
 	binary string
 }
 
@@ -47,7 +47,7 @@ func (m *member) start() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }() // the child has its own
+	defer func() { _ = f.Close() }() // the child has its own copy
 	m.cmd = exec.Command(cmp.Or(m.binary, os.Args[0]), m.args...)
 	m.cmd.Env = append(os.Environ(), asCellgate+"=1")
 	m.cmd.Stdout, m.cmd.Stderr = f, f
@@ -70,7 +70,7 @@ func (m *member) signal(s os.Signal) error {
 	return err
 }
 
-// kill is kill -9. A process that had ended by itself is an error.
+// kill is kill -9. It fails if the process had already ended.
 func (m *member) kill() {
 	m.t.Helper()
 	var exit *exec.ExitError
@@ -110,12 +110,12 @@ type realSystem struct {
 	conn    *grpc.ClientConn
 }
 
-// portsGiven are those that freePort gave: tests run at the same time, and who asked for
-// a port may listen on it seconds later.
+// portsGiven are the ports that freePort returned. Tests run concurrently, and a caller may listen
+// seconds later.
 var portsGiven sync.Map
 
-// freePort gives a port nobody listens on, below those that outgoing connections
-// get: while its process is dead nobody else comes to have it. It gives none twice.
+// freePort returns a port that nobody listens on, and never the same one twice. It is below the
+// range of outgoing connections, so that it stays free while its process is dead.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -132,8 +132,8 @@ func freePort(t testing.TB) string {
 	return ""
 }
 
-// startSystem starts cells with hosts each and waits until all is ready. change
-// may add arguments.
+// startSystem starts cells with hosts each, and waits until all are ready. more returns further
+// arguments for a kind of process.
 func startSystem(t testing.TB, cells, hosts int, more func(kind string) []string) *realSystem {
 	t.Helper()
 	dir := t.TempDir()
@@ -186,7 +186,7 @@ func (s *realSystem) all() []*member {
 	return append(append(append([]*member{}, s.cells...), s.agents...), s.gateway)
 }
 
-// await waits until done says so; why is what it lacks.
+// await waits until done returns true. why is what is missing.
 func (s *realSystem) await(within time.Duration, what string, done func(context.Context) (ok bool, why string)) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), within)
@@ -232,7 +232,7 @@ func (s *realSystem) awaitReady(within time.Duration) {
 	})
 }
 
-// awaitHosts waits until every host is there and up.
+// awaitHosts waits until every host is registered and up.
 func (s *realSystem) awaitHosts(within time.Duration) {
 	s.t.Helper()
 	s.await(within, "every host is registered", func(ctx context.Context) (bool, string) {

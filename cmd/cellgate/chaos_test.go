@@ -19,17 +19,17 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// chaosPlan is how hard a run is.
+// chaosPlan is the size of a run.
 type chaosPlan struct {
 	rounds, workers, cells, hosts int
 	load                          chaosLoad
-	// killAfter bounds when, after the load is back, something is killed.
+	// killAfter is the shortest and longest time between the return of the load and a kill.
 	killAfter [2]time.Duration
 	// least acknowledged requests before a kill.
 	least int64
-	// repeats of acknowledged requests a round, at most.
+	// repeats is the most acknowledged requests that are repeated in a round.
 	repeats int
-	// settle waits, each round, until every lease is over; else after the last one.
+	// settle waits for the end of every lease in each round, not only in the last.
 	settle bool
 }
 
@@ -48,10 +48,9 @@ func chaosPlanOf() chaosPlan {
 	return p
 }
 
-// TestI3_I4_I8_KilledAtRandomMoments kills processes in the middle of many
-// concurrent claims, again and again, and holds what is there afterwards against
-// what a client that survived was told. CELLGATE_LONG=1 is 20 rounds with 2,000
-// requests at once.
+// TestI3_I4_I8_KilledAtRandomMoments repeatedly kills processes during many concurrent claims. It
+// compares the claims that exist afterwards with the answers that a surviving client got.
+// CELLGATE_LONG=1 runs 20 rounds with 2,000 concurrent requests.
 func TestI3_I4_I8_KilledAtRandomMoments(t *testing.T) {
 	testlong.Only(t, "TestI8_RestartOnADatabaseKeepsAcknowledgedClaims, and the crash tests of the stores")
 	p := chaosPlanOf()
@@ -69,7 +68,7 @@ func TestI3_I4_I8_KilledAtRandomMoments(t *testing.T) {
 	s := startSystem(t, p.cells, p.hosts, func(kind string) []string {
 		switch kind {
 		case "gateway":
-			// So many requests on two cores take their time: what is tested is not speed.
+			// So many requests on two cores take long. The test is not about speed.
 			return []string{"--propose-budget", "5s", "--claim-budget", "8s", "--max-in-flight", "8192"}
 		case "cell":
 			return []string{"--lease-scan", "500ms"}
@@ -103,17 +102,17 @@ type chaosRun struct {
 	plan   chaosPlan
 	client *loadProcess
 	told   *promises
-	// read is how much of the log was taken in.
+	// read is how much of the log has been read.
 	read   int64
 	before chaosCount
 	dice   *rand.Rand
 	table  page
-	// last is what the last look saw.
+	// live is the claims that the last comparison saw, at seen.
 	live map[string]*cellgatev1.Claim
 	seen time.Time
 }
 
-// victims of a round: each kind in turn, which cell by the dice.
+// victims returns the processes to kill in a round: each kind in turn, of a random cell.
 func (r *chaosRun) victims(n int) (string, []*member) {
 	switch n % 3 {
 	case 0:
@@ -128,7 +127,7 @@ func (r *chaosRun) victims(n int) (string, []*member) {
 func (r *chaosRun) round(n int, rows *table) {
 	began := time.Now()
 	r.client.command("go")
-	// The load is there: then a moment of the dice's choice.
+	// The load runs. After that, wait for a random time.
 	r.await(testwait.Limit, "the load is there", func(context.Context) (bool, string) {
 		c := r.client.command("count")
 		got := c.Acknowledged - r.before.Acknowledged
@@ -149,7 +148,7 @@ func (r *chaosRun) round(n int, rows *table) {
 	r.awaitReady(testwait.Limit)
 	ready := time.Since(killed)
 	r.told.scanning = time.Now()
-	hold(r.t.Context(), 300*time.Millisecond) // some load on what came back
+	hold(r.t.Context(), 300*time.Millisecond) // some load on the restarted process
 	count := r.client.command("pause")
 	paused := time.Now()
 	r.awaitReady(testwait.Limit)
@@ -168,7 +167,7 @@ func (r *chaosRun) round(n int, rows *table) {
 	repeated, equal := r.repeat(n)
 	settled := &finding{}
 	if r.plan.settle || n == r.plan.rounds-1 {
-		// Every lease that was ever asked for is over.
+		// Every lease that was requested has ended.
 		hold(r.t.Context(), time.Until(paused.Add(r.plan.load.Long+leaseLate)))
 		settled = r.compare(true)
 		r.told.forget(r.live)
@@ -205,7 +204,7 @@ func hold(ctx context.Context, d time.Duration) {
 	}
 }
 
-// compare lists what is there and compares it with what the client was told.
+// compare lists the live claims and compares them with the client's answers.
 func (r *chaosRun) compare(settled bool) *finding {
 	r.t.Helper()
 	at := time.Now()
@@ -227,8 +226,7 @@ func (r *chaosRun) compare(settled bool) *finding {
 	return v
 }
 
-// repeat sends acknowledged requests again whose claims all live, and counts the
-// equal answers.
+// repeat repeats acknowledged requests whose claims are all live, and counts the equal answers.
 func (r *chaosRun) repeat(round int) (repeated, equal int) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -248,7 +246,7 @@ func (r *chaosRun) repeat(round int) (repeated, equal int) {
 			ctx, cancel := context.WithTimeout(r.t.Context(), r.plan.load.Within)
 			defer cancel()
 			resp, err := scheduler.SelectDestinations(ctx, r.plan.load.request(id).SelectDestinationsRequest)
-			// The answer may have come after its lease was over.
+			// The answer may have come after its lease ended.
 			late := err == nil && !r.lives(n)
 			mu.Lock()
 			defer mu.Unlock()
@@ -266,7 +264,7 @@ func (r *chaosRun) repeat(round int) (repeated, equal int) {
 	return repeated, equal
 }
 
-// lives: all claims of an answer must live for a second at least.
+// lives reports whether all claims of an answer must live for at least another second.
 func (r *chaosRun) lives(n note) bool {
 	for _, c := range n.Claims {
 		if !r.told.claims[c.Claim].due(time.Now().Add(time.Second)) {
@@ -276,8 +274,8 @@ func (r *chaosRun) lives(n note) bool {
 	return true
 }
 
-// forget drops what can be of no consequence any more: claims that are over and
-// not there, after every lease is over.
+// forget drops claims that cannot matter any more: they have ended and do not exist, after every
+// lease has ended.
 func (p *promises) forget(live map[string]*cellgatev1.Claim) {
 	for id, c := range p.claims {
 		if live[id] == nil && (!c.confirmed || c.released) && !c.stays() {
@@ -294,8 +292,8 @@ func (p *promises) forget(live map[string]*cellgatev1.Claim) {
 	}
 }
 
-// mustSeeTampering changes one thing at a time of what the last look saw, and
-// demands that it is found.
+// mustSeeTampering changes one item at a time in a copy of the client's log, and checks that the
+// comparison with the last listed claims finds it.
 func (r *chaosRun) mustSeeTampering() {
 	victim := ""
 	for _, id := range sortedKeys(r.told.claims) {

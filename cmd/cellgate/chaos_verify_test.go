@@ -9,28 +9,28 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// promise is what the client was told of one claim, and what must hold for it.
+// promise is what the client knows of one claim, and what must hold for it.
 type promise struct {
 	noteClaim
 	request string
-	// sent is when the request was sent: the lease began after it.
+	// sent is when the request was sent. The lease began later.
 	sent time.Time
 	ttl  time.Duration
-	// The pairs: asked, and answered.
+	// Pairs of a call that was sent and its answer.
 	confirming, confirmed, releasing, released bool
-	// ended is when a confirm was told that the claim had ended; zero otherwise.
+	// ended is when a confirm failed because the claim had ended, or zero.
 	ended time.Time
 }
 
-// promises are all claims the client was told of, by claim_id, and the requests.
+// promises are all claims that the client was answered with, by claim_id, and its requests.
 type promises struct {
 	load   chaosLoad
 	claims map[string]*promise
-	// answers are the acknowledged requests; the last answer counts, when an
-	// instance was placed anew after its lease.
+	// answers are the acknowledged requests. If an instance was placed again after its lease, the
+	// last answer counts.
 	answers map[string]note
 	odd     []string
-	// scanning is since when every cell ends leases.
+	// scanning is the time from which every cell scans for expired leases.
 	scanning time.Time
 }
 
@@ -72,15 +72,15 @@ func (p *promises) addNotes(notes []note) {
 	}
 }
 
-// Store time may be this much ahead of the machine after a crash, and leases end
-// so much early; and they end so much late: a scan and its transaction.
+// After a crash, store time may be ahead of the machine by leaseEarly, and leases end that much
+// early. They end up to leaseLate late: a scan and its transaction.
 const (
 	leaseEarly = 1500 * time.Millisecond
 	leaseLate  = 2500 * time.Millisecond
 )
 
-// due says whether the claim must still live at a time: no lease of it can be
-// over, and nobody asked for its end.
+// due reports whether the claim must be live at a time: no lease of it can have ended, and nobody
+// released it.
 func (c *promise) due(at time.Time) bool {
 	if c.released || c.releasing {
 		return false
@@ -88,7 +88,7 @@ func (c *promise) due(at time.Time) bool {
 	return c.confirmed || at.Before(c.leased().Add(-leaseEarly))
 }
 
-// leased is the end of the claim's lease: as it was answered, else counted from when
+// leased returns the end of the claim's lease: the answered one, or else the ttl counted from when
 // the request was sent.
 func (c *promise) leased() time.Time {
 	if c.Expires.IsZero() {
@@ -97,14 +97,14 @@ func (c *promise) leased() time.Time {
 	return c.Expires
 }
 
-// stays: a claim without a lease, or perhaps without one.
+// stays reports whether the claim has, or may have, no lease.
 func (c *promise) stays() bool { return c.confirming && !c.released && c.ended.IsZero() }
 
-// finding is what a look at the system showed.
+// finding is the result of a comparison.
 type finding struct {
-	// Due claims must live; Found of them did, as they were promised.
+	// Due counts the claims that must be live. Found counts those of them that are, as promised.
 	Due, Found int
-	// Leftover claims live although nobody was told of them, or they were to end.
+	// Leftover counts live claims that nobody was answered with, or that should have ended.
 	Leftover int
 	Problems []string
 }
@@ -151,7 +151,7 @@ func (p *promises) compare(live map[string]*cellgatev1.Claim, at, listed time.Ti
 	return v
 }
 
-// overdue reports whether a claim's lease should have been ended by a time.
+// overdue reports whether a claim's lease should have ended by a time.
 func (p *promises) overdue(l *cellgatev1.Claim, at time.Time) bool {
 	over := l.GetExpiresAt().AsTime()
 	if over.Before(p.scanning) {
@@ -160,7 +160,7 @@ func (p *promises) overdue(l *cellgatev1.Claim, at time.Time) bool {
 	return at.After(over.Add(leaseLate))
 }
 
-// strangers looks at live claims nobody was told of, and at instances with two.
+// strangers checks live claims that nobody was answered with, and instances with two claims.
 func (p *promises) strangers(v *finding, live map[string]*cellgatev1.Claim, at time.Time, settled bool) {
 	of := map[string][]string{}
 	for _, id := range sortedKeys(live) {
@@ -168,7 +168,7 @@ func (p *promises) strangers(v *finding, live map[string]*cellgatev1.Claim, at t
 		if l.GetAdopted() {
 			continue
 		}
-		// What is older than the longest lease must be the only one of its instance.
+		// A claim older than the longest lease must be the only one of its instance.
 		if settled || at.Sub(l.GetCreatedAt().AsTime()) > p.load.Long+leaseLate {
 			of[l.GetConsumerUuid()] = append(of[l.GetConsumerUuid()], id)
 		}
@@ -199,8 +199,8 @@ func (p *promises) strangers(v *finding, live map[string]*cellgatev1.Claim, at t
 	}
 }
 
-// capacity holds every host's inventories against the live claims. exact: nothing
-// moved between the two lists, so that what hosts show as used must be their sum.
+// capacity compares every host's inventories with the live claims. exact: nothing changed between
+// the two lists, so the hosts' usage must equal the sum.
 func (v *finding) capacity(hosts []*cellgatev1.Host, live map[string]*cellgatev1.Claim, exact bool) {
 	type key struct{ provider, class string }
 	used := map[key]int64{}

@@ -12,14 +12,13 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// churnInstances are how many instances of a changing host come and go, besides those
-// that it has from the start.
+// churnInstances is how many instances of a changing host come and go, in addition to its initial
+// ones.
 const churnInstances = 3
 
-// churn is a Source of made-up hosts whose states change: each about once in Every, one
-// after the other; and, once in BurstEvery, the next Burst of them at once, as after a
-// rack's power came back. Instances come and go, builds begin and end. The seed decides
-// what changes.
+// churn is a Source of simulated hosts whose states change. Each host changes about once in Every,
+// one after the other. Once in BurstEvery, the next Burst of hosts change at once, as when a rack's
+// power returns. Instances come and go, and builds begin and end. The seed decides what changes.
 type churn struct {
 	*agent.Simulation
 	Seed              uint64

@@ -14,7 +14,7 @@ import (
 	"cellgate/internal/config"
 )
 
-// composeService is what this test reads of a service of deploy/compose.yaml.
+// composeService is the part of a service of deploy/compose.yaml that this test reads.
 type composeService struct {
 	Image   string
 	Build   struct{ Context, Dockerfile string }
@@ -32,8 +32,8 @@ func composeServices(t *testing.T) map[string]composeService {
 	return file.Services
 }
 
-// composed is the configuration that each cellgate process of the file gets, by the
-// service, loaded by the command itself.
+// composed returns the configuration of each cellgate process of the file, by service, as the
+// command loads it.
 func composed(t *testing.T) map[string]config.Config {
 	t.Helper()
 	out := map[string]config.Config{}
@@ -82,7 +82,7 @@ func composed(t *testing.T) map[string]config.Config {
 	return out
 }
 
-// port is where a service listens, which must be on every address of its container.
+// port returns the port of a service, which must listen on every address of its container.
 func port(t *testing.T, service, address string) string {
 	t.Helper()
 	host, p, err := net.SplitHostPort(address)
@@ -97,7 +97,7 @@ func TestComposeIsOneSystem(t *testing.T) {
 	if len(all) != 11 {
 		t.Fatalf("%d services of cellgate's, want 2 gateways, 6 replicas and 3 fleets", len(all))
 	}
-	// What gateways and agents are told of a cell is what its replicas are.
+	// The gateways' and agents' configuration of a cell must match the cell's replicas.
 	replicas, uuids, stores := map[string][]string{}, map[string]string{}, map[string]string{}
 	names := map[string]bool{}
 	for name, c := range all {
@@ -180,7 +180,7 @@ func storeHosts(t *testing.T, store string) string {
 	return ""
 }
 
-// Prometheus asks every process of cellgate's where it serves /metrics.
+// Prometheus scrapes every cellgate process where it serves /metrics.
 func TestComposeScrapesEveryProcess(t *testing.T) {
 	var file struct {
 		Scrape []struct {

@@ -29,7 +29,7 @@ import (
 // and dark; empty for none.
 const screenshots = "CELLGATE_SCREENSHOTS"
 
-// browser is a Chromium that looks at a console.
+// browser is a Chromium that shows a console.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
@@ -37,11 +37,11 @@ type browser struct {
 	axe string
 
 	mu sync.Mutex
-	// complaints are what the browser reported: exceptions, and what the policy of the pages forbade.
+	// complaints are exceptions, and violations of the pages' content security policy.
 	complaints []string
 }
 
-// browse starts a Chromium; the test is skipped where there is none, or no axe-core.
+// browse starts a Chromium. It skips the test if there is no Chromium or no axe-core.
 func browse(t *testing.T, at string) *browser {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -69,7 +69,7 @@ func browse(t *testing.T, at string) *browser {
 			}
 		}
 	})
-	// The browser lives as long as the context of the first run.
+	// The browser ends with the context of the first run.
 	if err := chromedp.Run(ctx, cdplog.Enable(), runtime.Enable()); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func (b *browser) await(text string) {
 		for {
 			var shown bool
 			err := chromedp.Evaluate(fmt.Sprintf("document.body.innerText.includes(%s)", quoted), &shown).Do(ctx)
-			// A document that the page replaces takes the question along.
+			// A document that is being replaced cannot be evaluated.
 			if shown || err != nil && !strings.Contains(err.Error(), "context") && !strings.Contains(err.Error(), "null") {
 				return err
 			}
@@ -118,7 +118,8 @@ func (b *browser) await(text string) {
 	}))
 }
 
-// check demands a page without serious findings of axe-core, in both themes, and takes its pictures once it reads nothing.
+// check requires a page without serious axe-core findings in both themes, and takes screenshots
+// once it has loaded.
 func (b *browser) check(name string) {
 	b.t.Helper()
 	b.do(chromedp.Poll(`![...document.querySelectorAll(".empty")].some((e) => e.innerText.startsWith("Reading "))`, nil))
@@ -179,7 +180,7 @@ func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 
 	b.open("/cells/cell1", "10,000 hosts.")
 	b.await("Fullest hosts")
-	// The facts count as many hosts out of service as the map shows.
+	// The facts and the map show the same number of hosts out of service.
 	var facts, label string
 	b.do(chromedp.Text(`//dt[. = "Out of service"]/following-sibling::dd[1]`, &facts, chromedp.BySearch), chromedp.AttributeValue(`[aria-label^="Heat map"]`, "aria-label", &label, nil, chromedp.ByQuery))
 	if n, _, _ := strings.Cut(facts, " "); n == "0" || !strings.Contains(label, " "+n+" out of service") {
@@ -242,7 +243,7 @@ func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 	b.open("/decisions", "cell2 did not answer")
 }
 
-// awaitRates asks for hosts until the overview shows how many selections a second there are, and how long they took.
+// awaitRates requests hosts until the overview shows the selections per second and their latency.
 func (b *browser) awaitRates(api string) {
 	b.t.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)
@@ -291,7 +292,8 @@ func (b *browser) filterDecisions() {
 	b.await("No decisions.")
 }
 
-// tryWhatIf asks for several instances of a group on hosts with a trait, and what would be without it and elsewhere.
+// tryWhatIf asks for several instances of a group on hosts with a trait, and then changes the
+// trait, the zone and the policy.
 func (b *browser) tryWhatIf() {
 	b.t.Helper()
 	b.open("/try", "It would go to")
@@ -360,7 +362,7 @@ func (b *browser) heatMapMoves() {
 	}
 }
 
-// The gates of three cells under upgrade, the first hosts of which have agents.
+// The gates of three cells during an upgrade. Only the first hosts have agents.
 func TestConsole_UpgradeUnderWay_ShowsWhatEachGateWaitsFor(t *testing.T) {
 	testlong.Only(t, "the console's files and its stream of events (gateway/console)")
 	u := startUpgrade(t, upgradePlanOf(legacytest.MariaDB))

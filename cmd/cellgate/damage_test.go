@@ -17,20 +17,20 @@ import (
 	"cellgate/shard/pebbleshard"
 )
 
-// A running cell that meets a damaged file ends with status 1 and says which file it
-// is, and what to do; not by a panic.
+// A running cell that reads a damaged file ends with status 1, without a panic. It names the file
+// and what to do.
 func TestACellThatMeetsDamageEndsWith1(t *testing.T) {
 	data, body := t.TempDir(), make([]byte, 64<<10)
-	_, _ = rand.Read(body) // it never fails
+	_, _ = rand.Read(body) // never fails
 	opts := pebbleshard.Options{Cell: "cell1", CellUUID: "c0000000-0000-4000-8000-000000000001"}
-	for i := range 2 { // the second opening writes what the first left to a table
+	for i := range 2 { // the second opening writes the first one's data to a table
 		s, err := pebbleshard.Open(data, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
 			err = s.PutDecisions(t.Context(), []shard.Decision{
-				// Opening reads what stands beside the bodies: not the one in the middle.
+				// Opening reads the blocks beside the bodies, but not the body in the middle.
 				{ID: "cell1.a", At: time.Now(), Body: body[:60<<10]}, {ID: "cell1.b", At: time.Now(), Body: body}, {ID: "cell1.c", At: time.Now(), Body: body[:60<<10]},
 			})
 		}
@@ -64,8 +64,7 @@ func TestACellThatMeetsDamageEndsWith1(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	cell.await(`msg="cell is ready"`)
-	// It is met by whoever reads first: this call, or a compaction. What the cell logs
-	// must be read meanwhile.
+	// This call or a compaction reads the damage first. The cell's log must be read meanwhile.
 	var met sync.WaitGroup
 	defer met.Wait()
 	met.Go(func() {

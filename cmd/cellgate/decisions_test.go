@@ -10,8 +10,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A decision shows who rejected its claims and where they are, also once an alternate
-// was taken.
+// A decision shows who rejected its claims and which host each is on, also after an alternate was
+// claimed.
 func TestADecisionShowsWhoRejectedItsClaimsAndWhereTheyAre(t *testing.T) {
 	at := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	no := &cellgatev1.ClaimVerdict{Outcome: "REJECTED", Reason: "NO_ROOM", Detail: "2 VCPU asked for, 0 of 8 free", At: at}
@@ -47,7 +47,7 @@ func TestADecisionShowsWhoRejectedItsClaimsAndWhereTheyAre(t *testing.T) {
 	}
 }
 
-// A list that was asked for by a reason shows that reason; another shows what rejected the most hosts.
+// A list filtered by a reason shows that reason. Other lists show what rejected the most hosts.
 func TestListDecisions_ByReason_ShowsTheReasonAskedFor(t *testing.T) {
 	d := &cellgatev1.Decision{DecisionId: "d1", Refusal: "NO_VALID_HOST", Cells: []*cellgatev1.CellReport{{Rejects: []*cellgatev1.RejectCount{
 		{Filter: "ComputeFilter", Hosts: 70}, {Filter: "ResourceFilter", Detail: "MEMORY_MB", Hosts: 2}, {Filter: "ResourceFilter", Detail: "VCPU", Hosts: 3},

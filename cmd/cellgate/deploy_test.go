@@ -58,7 +58,7 @@ func units(t *testing.T) []string {
 	return files
 }
 
-// hardening every unit has.
+// hardening is the settings that every unit has.
 var hardening = map[string]string{
 	"NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
 	"PrivateTmp": "yes", "PrivateDevices": "yes", "RestrictNamespaces": "yes", "MemoryDenyWriteExecute": "yes",
@@ -89,7 +89,7 @@ func TestUnitsRunCommandsThereAreAndAreHardened(t *testing.T) {
 		if len(cmd.Flags().Args()) > 0 {
 			t.Errorf("%s: arguments %v", file, cmd.Flags().Args())
 		}
-		// The file it is started with is the example, under the name given there.
+		// The --config file of the unit is an example under its installed name.
 		name := filepath.Base(cmd.Flags().Lookup("config").Value.String())
 		name = strings.NewReplacer("cell-cell1", "cell1", "fleet.", "agent1.").Replace(name)
 		if _, err := os.Stat(filepath.Join(deploy, "examples", name)); err != nil {
@@ -107,7 +107,7 @@ func TestUnitsRunCommandsThereAreAndAreHardened(t *testing.T) {
 	}
 }
 
-// What the text beside the units says of stopping is what the units and the program do.
+// deploy/README.md states the same stop times as the units and the program.
 func TestDeployReadmeSaysHowLongAStopTakes(t *testing.T) {
 	text := strings.Join(strings.Fields(readFile(t, deploy+"/README.md")), " ")
 	for _, file := range units(t) {
@@ -123,7 +123,7 @@ func TestDeployReadmeSaysHowLongAStopTakes(t *testing.T) {
 	}
 }
 
-// The map of the README names every command there is.
+// The README's map names every command.
 func TestReadmeNamesEveryCommand(t *testing.T) {
 	_, row, ok := strings.Cut(readFile(t, "../../README.md"), "| the command: ")
 	row, _, end := strings.Cut(row, " |")
@@ -159,7 +159,7 @@ func staticBinary(t *testing.T) string {
 	return out
 }
 
-// TestStaticBinary builds the binary once for all that is asked of it.
+// TestStaticBinary builds the binary once for all checks.
 func TestStaticBinary(t *testing.T) {
 	norace.Skip(t, "it compiles the whole without cgo, as only the part without the detector does")
 	binary := staticBinary(t)
@@ -183,7 +183,7 @@ func systemdAcceptsTheUnits(t *testing.T, binary string) {
 		if out, err := exec.Command(analyze, "verify", "--man=no", path).CombinedOutput(); err != nil || strings.Contains(string(out), name) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
-		// Exposure in tenths; 100 is everything allowed.
+		// The threshold is the exposure in tenths. 100 means that everything is allowed.
 		if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=20", "--no-pager", path).CombinedOutput(); err != nil {
 			t.Errorf("%s is exposed: %v\n%s", name, err, out)
 		}
@@ -192,7 +192,7 @@ func systemdAcceptsTheUnits(t *testing.T, binary string) {
 
 func containerIsOnScratch(t *testing.T, binary string) {
 	f, err := elf.Open(binary)
-	if err == nil { // another format elsewhere
+	if err == nil { // not an ELF platform otherwise
 		for _, p := range f.Progs {
 			if p.Type == elf.PT_INTERP {
 				t.Error("the binary is not static: it names a loader")
@@ -260,8 +260,8 @@ func TestExampleConfigurationsLoad(t *testing.T) {
 	}
 }
 
-// The load runs where nothing can be fetched: its scripts import only k6 itself
-// and each other, and k6 is one version.
+// k6 runs where nothing can be fetched. The scripts import only k6 itself and each other, and the
+// version of k6 is pinned.
 func TestLoadScriptsImportNothingRemote(t *testing.T) {
 	scripts, err := filepath.Glob("../../loadtest/*.js")
 	if err != nil || len(scripts) < 3 {

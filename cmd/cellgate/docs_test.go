@@ -15,7 +15,7 @@ import (
 	"cellgate/internal/telemetry"
 )
 
-// repository is its root, from here.
+// repository is the path of the repository's root.
 const repository = "../.."
 
 // pages are the files of the documents.
@@ -31,8 +31,8 @@ func pages(t *testing.T) (files []string) {
 	return files
 }
 
-// What the documents show is there: commands with their flags, targets of make, keys of
-// the configuration, variables, links and paths.
+// Everything that the documents show exists: commands with their flags, make targets, configuration
+// keys, variables, links and paths.
 func TestDocsNameWhatIsThere(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	files := pages(t)
@@ -50,7 +50,7 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// Every block of YAML that is a configuration has keys that there are, with values of their types.
+// Every YAML block that is a configuration has existing keys, with values of their types.
 func TestDocs_BlocksOfConfiguration_HaveKnownKeys(t *testing.T) {
 	blocks := 0
 	for _, file := range pages(t) {
@@ -96,8 +96,8 @@ func configurationsOf(text string) (blocks []string) {
 	return blocks
 }
 
-// unreadable says which keys of a part of a configuration there are not, or are of another type;
-// what a whole configuration needs besides is not asked for.
+// unreadable returns which keys of a partial configuration do not exist or have another type.
+// Missing keys are allowed.
 func unreadable(t *testing.T, block string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "block.yaml")
@@ -117,7 +117,7 @@ func unreadable(t *testing.T, block string) string {
 	return strings.Join(problems, "; ")
 }
 
-// The check finds what is wrong.
+// The check finds mistakes.
 func TestDocsCheckFindsWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"    cellgate slect --vcpus 4":                "slect",
@@ -185,7 +185,7 @@ var (
 	variableOf = regexp.MustCompile(`([A-Z_0-9]+)=`)
 )
 
-// check gives a line for each thing in a document that is not there.
+// check returns a line for each thing in a document that does not exist.
 func (d *docs) check(file, text string) (problems []string) {
 	for _, p := range partsOf(text) {
 		say := func(format string, args ...any) {
@@ -226,7 +226,7 @@ func (d *docs) check(file, text string) (problems []string) {
 	return problems
 }
 
-// link examines a link to another file, and to a heading of it.
+// link checks a link to another file, and to a heading in it.
 func (d *docs) link(file, to string, say func(string, ...any)) {
 	if strings.Contains(to, "://") {
 		return
@@ -252,7 +252,7 @@ func (d *docs) link(file, to string, say func(string, ...any)) {
 	say("the link %s leads to no heading", to)
 }
 
-// slug is how a heading is linked to.
+// slug returns the link target of a heading.
 func slug(heading string) string {
 	heading = strings.ToLower(strings.TrimSpace(strings.TrimLeft(heading, "#")))
 	return strings.Map(func(r rune) rune {
@@ -317,8 +317,8 @@ type part struct {
 
 var spanOf = regexp.MustCompile("`([^`\n]+)`")
 
-// partsOf takes a document apart. In blocks of a console only what follows a prompt is
-// a command, in others without a language, or in sh, every line.
+// partsOf splits a document. In console blocks, only text after a prompt is a command. In blocks
+// without a language or in sh, every line is.
 func partsOf(text string) (parts []part) {
 	language, in, joined, prompt := "", false, "", false
 	for i, line := range strings.Split(text, "\n") {

@@ -8,8 +8,8 @@ import (
 	"cellgate/gateway/legacy/legacytest"
 )
 
-// A nova-compute that is up blocks the gate while no row of compute_nodes is its host: each is
-// named, with what to do. One that is disabled holds nothing.
+// A nova-compute that is up blocks the gate if no row of compute_nodes is its host. Each is named,
+// with what to do. A disabled one does not block.
 func TestDoctorUpgradeNamesServicesWithoutAComputeNode(t *testing.T) {
 	c := newNovaCell(t, legacytest.MariaDB, 6, (&listingCell{}).registered(1, 2, 3, 4, 5, 6).serve(t))
 	for _, change := range []string{
@@ -49,12 +49,12 @@ func TestDoctorUpgradeNamesServicesWithoutAComputeNode(t *testing.T) {
 	}
 }
 
-// Of hosts whose services are old it says whether they have an agent; of hosts that have no row
-// which claims they hold, and whose they are now.
+// For hosts with old services, the doctor shows whether they have an agent. For hosts without a
+// row, it shows their claims and where those instances are now.
 func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 	cell := (&listingCell{}).registered(1, 2, 3, 6, 7, 8, 9)
 	for i := range cell.hosts {
-		if h := cell.hosts[i]; i > 2 && i != 5 { // host6, host7 and 9 have no agent
+		if h := cell.hosts[i]; i > 2 && i != 5 { // host6, host7 and host9 have no agent
 			h.AgentVersion, h.Imported = 0, true
 		}
 	}
@@ -91,9 +91,8 @@ func TestDoctorUpgradeSaysWhoSpeaksForAHost(t *testing.T) {
 	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 host host4", unhealthy, "no agent reports compute node "+novaHostID(4)+": Nova's rows speak for it, and the gate waits")
 }
 
-// Instances of rows on agents' hosts that have no claim stand in the way, host by host;
-// those of hosts without an agent are on their way, and a cell that does not know the
-// question is told of.
+// Instances without a claim on hosts with agents block the upgrade, and are listed by host. Those
+// on hosts without an agent will be imported. A cell that does not know the query is reported.
 func TestDoctorUpgradeNamesInstancesWithoutAClaim(t *testing.T) {
 	cell := (&listingCell{}).registered(1, 2, 3)
 	cell.hosts[1].Imported, cell.hosts[2].Imported, cell.hosts[2].AgentVersion = true, true, 0
@@ -102,9 +101,9 @@ func TestDoctorUpgradeNamesInstancesWithoutAClaim(t *testing.T) {
 		c.cell.Insert(t, "instances", c.instance(i, fmt.Sprintf("host%d", 1+i%2)))
 		cell.unclaimed = append(cell.unclaimed, fmt.Sprintf("d0000000-0000-4000-8000-%012d", i))
 	}
-	null := c.instance(8, "host2") // nobody imports it, and its agent does not list it
+	null := c.instance(8, "host2") // not importable, and not in its agent's report
 	null["vcpus"] = nil
-	gone := c.instance(9, "host7") // of a host that there is not
+	gone := c.instance(9, "host7") // on a host that does not exist
 	c.cell.Insert(t, "instances", null, gone, c.instance(10, "host3"), c.instance(11, "host1"))
 	for _, i := range []int{8, 9, 10} {
 		cell.unclaimed = append(cell.unclaimed, fmt.Sprintf("d0000000-0000-4000-8000-%012d", i))

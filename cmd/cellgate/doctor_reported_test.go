@@ -8,8 +8,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// What the cell finds in SHADOW, host by host, is a failure each, with what to do about it;
-// and so are those that it does not name.
+// Each difference that the cell finds in SHADOW is a failure of its host, with what to do. So are
+// hosts that the cell counts but does not name.
 func TestDoctorUpgrade_AgentsDifferFromTheirRows_NamesEachHost(t *testing.T) {
 	l := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_SHADOW}}).registered(1, 2)
 	c := newNovaCell(t, legacytest.MariaDB, 2, l.serve(t))
@@ -36,9 +36,9 @@ func TestDoctorUpgrade_AgentsDifferFromTheirRows_NamesEachHost(t *testing.T) {
 	}
 }
 
-// An agent with a uuid that no row has is a failure, in every state of the gate: its host
-// stands beside the one that the row is of. One that is down, or that an operator took out
-// of service, is a warning.
+// An agent with a uuid that no row has is a failure in every gate state, because its host exists
+// beside the row's host. If the agent is down, or an operator took the host out of service, it is a
+// warning.
 func TestDoctorUpgradeFailsForAgentsWithoutARow(t *testing.T) {
 	l := (&listingCell{gate: &cellgatev1.Gate{State: cellgatev1.Gate_NATIVE}}).registered(1, 2, 9)
 	c := newNovaCell(t, legacytest.MariaDB, 2, l.serve(t))

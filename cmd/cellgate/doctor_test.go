@@ -48,7 +48,7 @@ func diagnoses(t *testing.T, wantStatus int, args ...string) map[string]result {
 	return rows
 }
 
-// must demands a check with a status and words of what was seen.
+// must requires a check with a status and a text.
 func must(t *testing.T, rows map[string]result, check, status, words string) {
 	t.Helper()
 	r, ok := rows[check]
@@ -74,7 +74,7 @@ func TestDoctorOfACellThatIsNotThereYet(t *testing.T) {
 	}
 }
 
-// The doctor of a running system sees who holds what, and disturbs nothing.
+// The doctor of a running system sees which process uses what, and disturbs nothing.
 func TestDoctorNextToARunningSystem(t *testing.T) {
 	s := startSystem(t, 2, 2, nil)
 	s.awaitServing()
@@ -95,8 +95,8 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 	rows = diagnoses(t, exitDone, append([]string{"agent"}, s.agents[0].args[1:]...)...)
 	must(t, rows, "cell cell1 at "+door, found, "takes reports of this cell's hosts")
 
-	// What is wrong: the cells' addresses exchanged, a cell's directory and port
-	// given to another, a shard from the future, and no cell where one should be.
+	// Faults: the cells' addresses are exchanged, a cell's directory and port are given to another
+	// cell, a shard is too new, and a cell is missing.
 	other := s.cells[1].args[6]
 	rows = diagnoses(t, exitRefused, "gateway", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
 		"--cell", "cell1=c0000000-0000-4000-8000-000000000001@"+other, "--cell", "cell2="+s.api, "--cell", "cell3="+testaddr.Dead(t))
@@ -120,8 +120,7 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 	must(t, rows, "shard "+data, unhealthy, `is of cell "cell1"`)
 }
 
-// awaitServing waits until the health services say what /readyz said before, and
-// every host is up.
+// awaitServing waits until the health services and /readyz agree, and every host is up.
 func (s *realSystem) awaitServing() {
 	s.t.Helper()
 	doors := map[string]string{s.api: cellgatev1.Scheduler_ServiceDesc.ServiceName}
@@ -151,7 +150,8 @@ func (s *realSystem) awaitServing() {
 	})
 }
 
-// A caller whose certificate or token is of another role, or for other hosts, is told so.
+// A caller whose certificate or token has another role, or is for other hosts, learns that from the
+// doctor.
 func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	s := newSecured(t)
 	long, longKey := s.ca.Write(s.dir, "long", testca.Leaf{Server: true, To: time.Now().AddDate(1, 0, 0)})
@@ -161,7 +161,7 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	web := p.await(`msg="metrics are served" metrics=(\S+)`)[1]
 	at := p.await(`msg="cell starts".* grpc=(\S+)`)[1]
 	p.await(`msg="cell is ready"`)
-	// The cell itself, which asks everybody for a certificate in this configuration.
+	// The cell alone, which in this configuration requires a certificate of every caller.
 	alone := []string{"cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--grpc", at, "--metrics", web, "--data", data}
 	rows := diagnoses(t, exitDone, append(alone, serve...)...)
 	must(t, rows, "cell.grpc "+at, warned, "is in use")
@@ -195,7 +195,7 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 func TestDoctorReadsTheShard(t *testing.T) {
 	data := t.TempDir()
 	args := append([]string{"cell"}, cellArgs(data)[1:]...)
-	for range 2 { // the second start writes what the first left to a table
+	for range 2 { // the second start writes the first one's data to a table
 		p := launch(t, true, cellArgs(data)...)
 		p.await(`msg="cell is ready"`)
 		p.stop()
@@ -283,7 +283,7 @@ func TestResultsPrint_WideTexts_AreFolded(t *testing.T) {
 	}
 }
 
-// What was not looked at is not ok.
+// A check that did not run is not ok.
 func TestDoctorCounts(t *testing.T) {
 	for _, tt := range []struct {
 		statuses []string
@@ -325,7 +325,7 @@ func TestDoctorReadsCertificatesAsTheProcessWould(t *testing.T) {
 	}
 }
 
-// A file limit that is too low is told before pebble meets it.
+// A file limit that is too low is reported before Pebble reaches it.
 func TestDoctorSeesLimits(t *testing.T) {
 	var had syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &had); err != nil {
@@ -358,7 +358,7 @@ func contentsOf(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// summaryCell is a cell's scheduler that tells of its hosts.
+// summaryCell is a cell's scheduler that reports totals of its hosts.
 type summaryCell struct {
 	cellv1.UnimplementedCellSchedulerServer
 	totals *cellgatev1.Cell
@@ -368,8 +368,8 @@ func (s summaryCell) GetSummary(context.Context, *cellv1.GetSummaryRequest) (*ce
 	return &cellv1.GetSummaryResponse{Cell: "cell1", Totals: s.totals}, nil
 }
 
-// The hosts of a cell whose gate is not NATIVE are those of Nova's tables: that no agent
-// is up is no news.
+// While a cell's gate is not NATIVE, its hosts are those of Nova's tables. That no agent is up is
+// then no finding.
 func TestDoctorOfAGatewayKnowsTheGate(t *testing.T) {
 	legacy := "\n  legacy: [{cell: cell1, database: 'mysql://nova@127.0.0.1:1/nova'}]"
 	gate := func(s cellgatev1.Gate_State) *cellgatev1.Gate { return &cellgatev1.Gate{State: s} }

@@ -11,7 +11,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Everything that stands in the way is named, with what to do.
+// Everything that blocks the upgrade is named, with what to do.
 func TestDoctorUpgrade(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		c := newNovaCell(t, k, 9, (&listingCell{}).registered(1, 3, 4, 5, 6, 7).serve(t))
@@ -67,7 +67,8 @@ func TestDoctorUpgrade(t *testing.T) {
 	})
 }
 
-// What a gate waits for is told, and one that is pinned; and a host without an agent that does not block the gate is no failure.
+// The conditions that a gate waits for are shown, and so is a pin. A host without an agent that
+// does not block the gate is no failure.
 func TestDoctorUpgradeTellsOfTheGate(t *testing.T) {
 	cell := (&listingCell{}).registered(1, 2)
 	cell.gate = &cellgatev1.Gate{
@@ -86,7 +87,7 @@ func TestDoctorUpgradeTellsOfTheGate(t *testing.T) {
 	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 gate", noted, "there is none yet")
 }
 
-// Nothing stands in the way; and the services of a database that does not answer do.
+// Nothing blocks the upgrade. A database of services that does not answer does.
 func TestDoctorUpgradeIsContent(t *testing.T) {
 	k := legacytest.MariaDB
 	c := newNovaCell(t, k, 3, (&listingCell{}).registered(1, 2, 3).serve(t))

@@ -17,10 +17,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// TestI2_RepeatWhileItsCellIsFrozen: real processes. A request whose claim is
-// confirmed is sent again while its cell is frozen. The gateway that confirmed it
-// refuses; one that was killed since does not know, and the instance gets a second
-// confirmed claim. When the cell is thawed the gateway counts it, and "claims doubled"
+// A request whose claim is confirmed is repeated while its cell is frozen. The gateway that
+// confirmed it refuses. A gateway that was killed since does not know, and the instance gets a
+// second confirmed claim. When the cell is thawed, the gateway counts it, and "claims doubled"
 // lists both until one is released.
 func TestI2_RepeatWhileItsCellIsFrozen(t *testing.T) {
 	testlong.Only(t, "the I2 tests of gateway")
@@ -38,7 +37,7 @@ func TestI2_RepeatWhileItsCellIsFrozen(t *testing.T) {
 			Flavor: &cellgatev1.Flavor{Vcpus: 1, MemoryMb: 512, RootGb: 1},
 		}},
 	}
-	// selects and confirms are sent again until they are done: the machine may be busy.
+	// selects and confirms repeat their calls until they succeed: the machine may be busy.
 	selects := func() (got *cellgatev1.Selection) {
 		s.await(testwait.Limit, "a selection", func(ctx context.Context) (bool, string) {
 			ctx, cancel := context.WithTimeout(ctx, testwait.Limit)
@@ -69,7 +68,7 @@ func TestI2_RepeatWhileItsCellIsFrozen(t *testing.T) {
 		}
 	}
 	pid := sick.cmd.Process.Pid
-	// Before the system is killed: what is frozen must not stay so.
+	// This cleanup runs before the system is killed: a frozen process must be thawed.
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 	if err := serverproc.Freeze(pid); err != nil {
 		t.Fatal(err)

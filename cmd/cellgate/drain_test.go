@@ -61,7 +61,7 @@ func (w *drainWorld) loaded(least int64) {
 	})
 }
 
-// terminate asks a process to stop and demands that it ends well.
+// terminate stops a process and requires a clean exit.
 func (w *drainWorld) terminate(m *member, meanwhile func()) {
 	w.t.Helper()
 	ended := make(chan error, 1)
@@ -81,7 +81,7 @@ func (w *drainWorld) terminate(m *member, meanwhile func()) {
 	}
 }
 
-// verify: nobody was cut off, and everything acknowledged is there.
+// verify checks that no call was cut off, and that everything acknowledged exists.
 func (w *drainWorld) verify() {
 	w.t.Helper()
 	count := w.client.command("pause")
@@ -108,14 +108,14 @@ func (w *drainWorld) verify() {
 	}
 	for id, c := range live {
 		if !strings.HasPrefix(c.GetRequestId(), chaosRequests) && !c.GetAdopted() {
-			delete(live, id) // the REST load's
+			delete(live, id) // from the REST load
 		}
 	}
 	v := w.told.compare(live, at, time.Now(), false)
 	for _, p := range v.Problems {
 		w.t.Error(p)
 	}
-	// How many claims are live at a moment depends on how fast the machine is.
+	// The number of live claims depends on the machine's speed.
 	if v.Due < 5 || v.Found != v.Due {
 		w.t.Errorf("%d of %d acknowledged claims were found, want all of at least 5", v.Found, v.Due)
 	}
@@ -164,7 +164,7 @@ func TestDrainingCellLosesNothing(t *testing.T) {
 	w.awaitReady(testwait.Limit)
 	w.loaded(50)
 	w.verify()
-	// The agents' streams ended with the cell and came back to it.
+	// The agents' streams ended with the cell and were reopened.
 	w.await(testwait.Limit, "the agents are back", func(context.Context) (bool, string) {
 		tail := w.agents[0].tail()
 		lost, back := strings.LastIndex(tail, "reporting=0 "), strings.LastIndex(tail, "reporting=15 ")
@@ -172,7 +172,7 @@ func TestDrainingCellLosesNothing(t *testing.T) {
 	})
 }
 
-// A second signal ends a process that still drains, at once.
+// A second signal ends a draining process at once.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	s := startSystem(t, 1, 1, func(kind string) []string {
 		if kind == "gateway" {
@@ -209,7 +209,7 @@ func (s *realSystem) health(t *testing.T, addr, service string) healthpb.HealthC
 	return resp.GetStatus()
 }
 
-// restLoad sends selections through REST, each connection one after the other.
+// restLoad sends selections through REST. Each connection sends one at a time.
 type restLoad struct {
 	url     string
 	client  *http.Client
@@ -239,8 +239,8 @@ func startREST(t *testing.T, addr string, workers int) *restLoad {
 	return l
 }
 
-// one sends a request that is not sent again by Go's client: it does not know
-// that it might be.
+// one sends a request that Go's client does not repeat, because the client cannot know that it is
+// idempotent.
 func (l *restLoad) one(ctx context.Context) {
 	body := fmt.Sprintf(`{"instance_uuids": [%q], "claim_ttl": "2s", "request_spec": {"flavor": {"vcpus": 1, "memory_mb": 512, "root_gb": 1}}}`, uuid.NewString())
 	resp, err := l.client.Post(l.url, "application/json", io.MultiReader(bytes.NewReader([]byte(body))))
@@ -253,14 +253,14 @@ func (l *restLoad) one(ctx context.Context) {
 	defer l.mu.Unlock()
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		// Nobody listens: clean.
+		// Nobody listens, which is a clean refusal.
 		l.refused++
 		l.mu.Unlock()
 		hold(ctx, 20*time.Millisecond)
 		l.mu.Lock()
 	case errors.Is(err, syscall.ECONNRESET):
-		// Connected in the instant in which the port was shut; all workers may have
-		// been, once each.
+		// The connection was made at the moment when the port closed. That may happen once per
+		// worker.
 		if l.reset++; l.reset > l.number {
 			l.wrong = append(l.wrong, err.Error())
 		}

@@ -38,7 +38,8 @@ func TestDrain_Plan_IsShownAndRunsAsAScript(t *testing.T) {
 		}
 	}
 
-	// Another seed may choose other hosts among equals: the script is held against itself.
+	// Equal hosts may be chosen differently with another seed, so the script is compared with its
+	// own plan.
 	for _, cold := range []bool{false, true} {
 		args := []string{"drain", "--plan", full.GetServiceHost(), "-o", "commands", "--addr", api}
 		if cold {
@@ -83,7 +84,7 @@ func TestDrain_Plan_IsShownAndRunsAsAScript(t *testing.T) {
 	dev.stop()
 }
 
-// ran runs a script in which the commands only say how they were called.
+// ran runs a script whose commands only print how they were called.
 func ran(t *testing.T, script string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,7 +102,7 @@ func ran(t *testing.T, script string) []string {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// What a host is named cannot become a command.
+// A host's name cannot become a command.
 func TestDrain_Script_QuotesWhatItIsGiven(t *testing.T) {
 	evil := "h'; touch /tmp/pwned; '\n$(touch x)"
 	m := &cellgatev1.PlanDrainResponse{

@@ -10,8 +10,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// The shipped files, with free ports and data of the test's in place of theirs
-// and fewer hosts, make a system.
+// The shipped files make a system, with free ports, the test's data directories and fewer hosts.
 func TestShippedExamplesRunAsASet(t *testing.T) {
 	dir := t.TempDir()
 	replace := []string{"127.0.0.1:920", "127.0.0.1:0 #", "127.0.0.1:930", "127.0.0.1:0 #", "hosts: 1000", "hosts: 20", ".cellgate/", dir + "/"}
@@ -55,7 +54,7 @@ func TestShippedExamplesRunAsASet(t *testing.T) {
 	if len(cells.GetCells()) != 3 || placed.GetDestinations()[0].GetSelected().GetCell() != "cell3" {
 		t.Errorf("%d cells, placed %v", len(cells.GetCells()), &placed)
 	}
-	// The shards are where the files say.
+	// The shards are in the directories that the files name.
 	for n := 1; n <= 3; n++ {
 		if _, err := os.Stat(filepath.Join(dir, "examples", fmt.Sprintf("cell%d", n), "FORMAT")); err != nil {
 			t.Error(err)

@@ -10,8 +10,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// explain ranks hosts that pass, and says of a request that no host passes what to change; select says the same
-// when it is refused. Both fit 100 columns.
+// explain ranks the hosts that pass. If none passes, it shows what to change in the request, and so
+// does select. Both fit 100 columns.
 func TestExplain_PassingAndRefusedRequest_RankedHostsAndSmallestChange(t *testing.T) {
 	dev := launch(t, false, "dev", "--cells", "2", "--hosts", "20", "--data", t.TempDir(), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--cell-base-port", "0")
 	api := dev.await(`gRPC   (\S+)`)[1]

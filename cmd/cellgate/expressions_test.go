@@ -10,7 +10,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// The expressions of a gateway's file decide in its cells, by what services say of hosts.
+// The expressions in a gateway's file decide in its cells, by the facts that services report.
 func TestConfiguredExpressionsDecideInCells(t *testing.T) {
 	cell := launch(t, true, "cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001",
 		"--data", t.TempDir(), "--grpc", "127.0.0.1:0")
@@ -51,8 +51,7 @@ func TestConfiguredExpressionsDecideInCells(t *testing.T) {
 	cell.stop()
 }
 
-// What is wrong with them ends the start, named with the place: of the file or
-// the flag.
+// A wrong expression ends the start. The error names its place in the file, or the flag.
 func TestBadConfiguredExpressionsEndTheStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
 	text := "gateway:\n  cells: [{name: a, replicas: ['127.0.0.1:1']}]\n  filter_expression: |\n    host.free.VCPU > 1 &&\n      host.rack == 3\n  weigh_multiplier: 3\n"

@@ -42,7 +42,7 @@ cell2: has not been looked at yet; no answer of 127.0.0.1:1: it does not answer
 	}
 }
 
-// The command takes the kinds that there are, and names them.
+// The command accepts only existing kinds, and names them.
 func TestFindingsOfAKind(t *testing.T) {
 	out, errs := &strings.Builder{}, &strings.Builder{}
 	if status := run(t.Context(), []string{"findings", "--kind", "leak"}, terminal{in: strings.NewReader(""), out: out, err: errs}); status != 2 || !strings.Contains(errs.String(), "orphaned_claim, unclaimed_instance") {

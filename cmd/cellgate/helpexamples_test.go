@@ -21,19 +21,19 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// helpSystem is what the examples of the help texts run against: a small `dev`, the three
-// cells of deploy/examples, an agent of this machine, and databases. The working directory
-// is a new one with a copy of deploy/examples.
+// helpSystem is what the examples of the help texts run against: a small `dev`, the three cells of
+// deploy/examples, an agent of this machine, and databases. The working directory is new and has a
+// copy of deploy/examples.
 type helpSystem struct {
 	*testing.T
 	api string   // gRPC address of dev
 	env []string // as operators would set it: free ports, and paths that a test may write to
-	// substitutions replace what an example cannot know. They are applied in this order.
+	// substitutions replace values that an example cannot know. They apply in this order.
 	substitutions []*substitution
-	placed        *cellgatev1.SelectDestinationsResponse // of the line that runs
+	placed        *cellgatev1.SelectDestinationsResponse // by the current line
 }
 
-// substitution replaces a text of an example. Its value is asked for when a line has it.
+// substitution replaces a text of an example. value is called when a line has the text.
 type substitution struct {
 	text  string
 	value func() string
@@ -46,7 +46,7 @@ const (
 	addressForm = `127\.0\.0\.1:\d+`
 )
 
-// inExamples finds what an example must not make up: it is substituted or in asWritten.
+// inExamples matches values that an example must not invent: they are substituted or in asWritten.
 var inExamples = regexp.MustCompile(uuidForm + "|" + claimForm + "|" + addressForm)
 
 // asWritten are the values that hold in the fleet of `make run` and in deploy/examples, or
@@ -67,13 +67,13 @@ var promised = map[string]int{
 	"cellgate placement copy --from http://placement.example:8778 --to http://gateway.example:8778/cells/cell1 --noauth --dry-run": exitUnreachable,
 	"cellgate placement copy --from http://placement.example:8778 --to http://gateway.example:8778 --noauth -o json":               exitUnreachable,
 	"cellgate placement tap --from http://placement.example:8778 --to http://gateway.example:8778 --noauth":                        exitUnreachable,
-	// Hosts without an agent stand in the way of the upgrade: to say so is its purpose.
+	// The purpose is to report that hosts without an agent block the upgrade.
 	"cellgate doctor upgrade --config /etc/cellgate/gateway.yaml --cell cell1 --nova-conf deploy/examples/nova.conf -o json": exitRefused,
-	// Its agent still reports, as every agent of `make run` does: the host stays.
+	// The host stays because its agent still reports, as every agent of `make run` does.
 	`cellgate hosts delete 710c6178-bcf9-40bc-9303-112cd17ef687 --reason "scrapped"`: exitRefused,
 }
 
-// serving is the line that a command prints or logs once it serves.
+// serving is the line that a command prints or logs when it serves.
 var serving = []struct {
 	command, unless, line string
 	inLog                 bool
@@ -84,8 +84,8 @@ var serving = []struct {
 	{command: "agent", unless: "--print|claims", line: `msg="every host is registered"`, inLog: true},
 }
 
-// Every line of every command's Example runs as it is written, but for what helpSystem
-// substitutes, ends with status 0, and leaves the system as healthy as before.
+// Every line of every command's Example runs as written, except for the substitutions. It ends with
+// status 0 and leaves the system as healthy as before.
 func TestHelpExamples_EveryLine_RunsAndHarmsNothing(t *testing.T) {
 	norace.Skip(t, "it starts a process for each example, and looks at what they answer")
 	onLinux(t)
@@ -122,7 +122,7 @@ func TestHelpExamples_EveryLine_RunsAndHarmsNothing(t *testing.T) {
 	becomes(t, "the examples left a part of the system out of service", inService)
 }
 
-// walk visits all commands that have an example of their own.
+// walk visits all commands that have an Example.
 func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 	if cmd.Name() == "help" || cmd.Name() == "completion" {
 		return
@@ -167,7 +167,7 @@ func newHelpSystem(t *testing.T) *helpSystem {
 	return s
 }
 
-// substitute declares the substitutions, and starts what they lead to.
+// substitute declares the substitutions, and starts the processes that they refer to.
 func (s *helpSystem) substitute() {
 	t := s.T
 	add := func(text string, value func() string) {
@@ -182,7 +182,7 @@ func (s *helpSystem) substitute() {
 	add("request.json", is("request"))
 	add("127.0.0.1:9090", is(s.api))
 
-	// The cells of deploy/examples, of which the shipped files name the addresses.
+	// The cells of deploy/examples, whose addresses the shipped files name.
 	var doors []string
 	for n := 1; n <= 3; n++ {
 		cell := launchIn(t, s.env, true, "cell", "--config", fmt.Sprintf("deploy/examples/cell%d.yaml", n), "--data", fmt.Sprintf("shipped/cell%d", n))
@@ -201,7 +201,7 @@ func (s *helpSystem) substitute() {
 		}
 	}
 
-	// Databases: a shard's, those of dev, and Nova's, which /etc/cellgate/gateway.yaml names.
+	// Databases: one for a shard, those of dev, and Nova's, which /etc/cellgate/gateway.yaml names.
 	srv := pgtest.Start(t)
 	add("postgres://cellgate@127.0.0.1:5432/cell1", is(srv.NewDatabase(t)))
 	add("postgres://postgres@127.0.0.1:5432/ ", is(srv.URL("")+" "))
@@ -223,7 +223,7 @@ func (s *helpSystem) substitute() {
 		return nova.config
 	})
 
-	// Small ones tell as much as large ones.
+	// Small numbers test as much as large ones.
 	add("--hosts 1000", is("--hosts 20"))
 	add("--cells 10", is("--cells 1"))
 	add("--callers 1,8,64", is("--callers 1,2"))
@@ -231,14 +231,14 @@ func (s *helpSystem) substitute() {
 	add("--duration 3s", is("--duration 20ms"))
 	add("--duration 10s", is("--duration 200ms --warmup 0s --shape same"))
 
-	// An agent of this machine serves its claims, beside those of the examples.
+	// An agent of this machine serves its claims, in addition to those of the examples.
 	socket := filepath.Join(t.TempDir(), "a.sock")
 	add("/run/cellgate-agent/claims.sock", is(socket))
 	host := launchIn(t, s.env, true, "agent", "--config", "deploy/examples/agent.yaml", "--cell", "cell2", "--replica", doors[3], "--state-dir", "state", "--socket", socket)
 	host.await(`msg="every host is registered"`)
 }
 
-// place selects an instance, once a line.
+// place selects an instance, once per line.
 func (s *helpSystem) place() *cellgatev1.SelectDestinationsResponse {
 	if s.placed == nil {
 		s.placed = &cellgatev1.SelectDestinationsResponse{}
@@ -253,7 +253,7 @@ func (s *helpSystem) place() *cellgatev1.SelectDestinationsResponse {
 
 var piped = regexp.MustCompile(`^echo '([^']*)' \| (cellgate .*)$`)
 
-// example runs a line: to its end, or until it serves.
+// example runs a line until it ends, or until it serves.
 func (s *helpSystem) example(line string) {
 	t := s.T
 	t.Helper()
@@ -311,7 +311,7 @@ func (s *helpSystem) example(line string) {
 	}
 }
 
-// health says how many of dev's hosts are in service, and fails for a cell or host that is not.
+// health returns how many of dev's hosts are in service. good is false if a cell or host is not.
 func (s *helpSystem) health() (health string, good bool) {
 	good = true
 	var cells cellgatev1.ListCellsResponse

@@ -16,7 +16,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// takingCell takes what is imported, and lists it.
+// takingCell accepts imports, and lists what it accepted.
 type takingCell struct {
 	listingCell
 	mu     sync.Mutex
@@ -76,7 +76,7 @@ func (c *takingCell) ListClaims(ctx context.Context, in *cellv1.ListClaimsReques
 	return c.listingCell.ListClaims(ctx, in)
 }
 
-// What nova_conf of the gateway's file says counts for the import too.
+// The nova_conf of the gateway's file also applies to the import.
 func TestImport_BusByNovaConf_ReadsIt(t *testing.T) {
 	dir := t.TempDir()
 	conf, file := filepath.Join(dir, "nova.conf"), filepath.Join(dir, "gateway.yaml")
@@ -94,7 +94,7 @@ func TestImport_BusByNovaConf_ReadsIt(t *testing.T) {
 	}
 }
 
-// A dry run writes nothing and says what would be; an import does it, and after it
+// A dry run writes nothing and shows what it would write. An import writes it, and afterwards
 // nothing differs.
 func TestImport(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {

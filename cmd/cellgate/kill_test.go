@@ -11,8 +11,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A process that is killed had no chance to write anything at its end: what was
-// acknowledged must have been on disk.
+// A killed process cannot write anything at its end, so everything acknowledged must already be on
+// disk.
 func TestI3_KilledProcessKeepsAcknowledgedClaims(t *testing.T) {
 	data := t.TempDir()
 	var log bytes.Buffer

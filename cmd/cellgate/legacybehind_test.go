@@ -10,7 +10,8 @@ import (
 	"cellgate/gateway/legacy/importer"
 )
 
-// An address that leads to a server which is behind, and to another one, by turns is told of once.
+// If an address leads alternately to a server that lags and to one that does not, that is logged
+// once.
 func TestImportsFromServersByTurnsAreToldOnce(t *testing.T) {
 	var out bytes.Buffer
 	tell, at := tellImports(slog.New(slog.NewTextHandler(&out, nil))), time.Now()

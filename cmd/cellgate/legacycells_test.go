@@ -12,8 +12,8 @@ import (
 	"cellgate/internal/testwait"
 )
 
-// A gateway starts without the legacy database of its cell, runs the scheduler of a
-// cell that has none, and says that the cell is unavailable, not that it is full.
+// A gateway starts although its cell's legacy database does not answer. It runs the scheduler of
+// that cell, and reports the cell as unavailable, not as full.
 func TestGatewayOfALegacyOnlyCellWithoutItsDatabase(t *testing.T) {
 	nobody := testaddr.Dead(t)
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
@@ -39,8 +39,8 @@ func TestGatewayOfALegacyOnlyCellWithoutItsDatabase(t *testing.T) {
 	}
 }
 
-// Files of gateway.legacy that cannot be used are told at the start, all at once and by
-// their keys, as other problems of the configuration are.
+// Files of gateway.legacy that cannot be used are reported at the start, all at once and by their
+// keys, like other problems of the configuration.
 func TestFilesOfLegacyCellsAreToldAtTheStart(t *testing.T) {
 	dir := t.TempDir()
 	empty, ca, password := filepath.Join(dir, "empty"), filepath.Join(dir, "ca.pem"), filepath.Join(dir, "password")

@@ -20,7 +20,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// legacyPair is a cell under upgrade, over a server of its own, with two gateways.
+// legacyPair is a cell under upgrade with its own database server and two gateways.
 type legacyPair struct {
 	*testing.T
 	server legacytest.Server
@@ -30,8 +30,8 @@ type legacyPair struct {
 	mu     sync.Mutex
 }
 
-// startLegacyPair starts the processes, which read the rows every refresh. The cell has one host of
-// 8 VCPU, and what fill puts there.
+// startLegacyPair starts the processes, which read the rows once per refresh. The cell has one host
+// of 8 VCPUs, and the instances that fill adds.
 func startLegacyPair(t *testing.T, k legacytest.Kind, refresh time.Duration, fill func(*legacytest.Database)) *legacyPair {
 	t.Helper()
 	p := &legacyPair{T: t, server: k.New(t)}
@@ -65,7 +65,7 @@ func startLegacyPair(t *testing.T, k legacytest.Kind, refresh time.Duration, fil
 		members = append(members, &member{t: t, name: fmt.Sprintf("gateway%d", i+1), log: filepath.Join(dir, fmt.Sprintf("gateway%d.log", i+1)), args: []string{"gateway", "--config", file}})
 	}
 	t.Cleanup(func() {
-		p.server.Thaw(t) // whatever happened
+		p.server.Thaw(t) // in case the test failed while frozen
 		for _, conn := range p.conns {
 			_ = conn.Close()
 		}
@@ -82,7 +82,8 @@ func startLegacyPair(t *testing.T, k legacytest.Kind, refresh time.Duration, fil
 	return p
 }
 
-// moreThanItsRow has the host's row have 4 VCPU in use, and its instance 6: the shard has room for 2.
+// moreThanItsRow fills the host with an instance of 6 VCPUs, though the host's row shows 4 in use.
+// The shard has room for 2.
 func moreThanItsRow(t *testing.T) func(*legacytest.Database) {
 	return func(d *legacytest.Database) {
 		d.Exec(t, "UPDATE compute_nodes SET vcpus_used = 4")
@@ -114,8 +115,8 @@ func (p *legacyPair) chooseFor(gateway int, dry bool, vcpus int32) (*cellgatev1.
 	})
 }
 
-// decide asks as choose does, until the answer is of the rows: a machine that stands still
-// for seconds has the cell unavailable in between.
+// decide calls choose until the answer comes from the rows. If the machine stalls for seconds, the
+// cell is unavailable in between.
 func (p *legacyPair) decide(gateway int) (*cellgatev1.SelectDestinationsResponse, error) {
 	for until := time.Now().Add(testwait.Limit); ; hold(p.Context(), 50*time.Millisecond) {
 		resp, err := p.choose(gateway, false)
@@ -125,8 +126,8 @@ func (p *legacyPair) decide(gateway int) (*cellgatev1.SelectDestinationsResponse
 	}
 }
 
-// await asks a gateway again and again, without claims, until the cell answers by Nova's rows,
-// or cannot; it may be either on the way, and nothing else.
+// await asks a gateway repeatedly, without claims, until the cell answers from Nova's rows, or
+// cannot. No other answer may occur.
 func (p *legacyPair) await(gateway int, answers bool, when string) {
 	p.Helper()
 	for until := time.Now().Add(testwait.Limit); ; hold(p.Context(), 50*time.Millisecond) {
@@ -146,10 +147,9 @@ func (p *legacyPair) await(gateway int, answers bool, when string) {
 	}
 }
 
-// Two gateways fill the one host of a LEGACY cell at once, whose row has less in use than its
-// instance: each place is given once, and who finds none hears so at once, and
-// not that others were faster. What one gives back, both
-// give again.
+// Two gateways fill the one host of a LEGACY cell concurrently. The host's row shows less in use
+// than its instance uses. Each place is given once. A caller without a place gets NO_VALID_HOST at
+// once, not CONTENDED. Both gateways can give a released place again.
 func TestTwoGatewaysFillOneLegacyHost(t *testing.T) {
 	t.Parallel() // each has a server of its own
 	legacytest.OneServer(t, twoGatewaysFillOneLegacyHost)
@@ -190,7 +190,7 @@ func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
 	defer cancel()
 	claims := cellgatev1.NewClaimsClient(p.conns[0])
 	list, err := claims.ListClaims(ctx, &cellgatev1.ListClaimsRequest{})
-	if err != nil || len(list.GetClaims()) != room+1 { // and the instance's
+	if err != nil || len(list.GetClaims()) != room+1 { // plus the claim of the instance
 		t.Fatalf("the cell has %v, %v", list, err)
 	}
 	consumer := ""
@@ -216,11 +216,10 @@ func twoGatewaysFillOneLegacyHost(t *testing.T, k legacytest.Kind) {
 	}
 }
 
-// The legacy database of a cell with room freezes: the cell answers by what was imported
-// until that is too old, is unavailable then, never full, and answers again when the database
-// does.
+// The legacy database of a cell with room freezes. The cell answers from the imported rows until
+// they are too old. It is then unavailable, never full, and answers again when the database does.
 func TestLegacyDatabaseThatFreezes(t *testing.T) {
-	t.Parallel() // most of it waits, each for a server of its own
+	t.Parallel() // most of it waits; each has its own server
 	legacytest.OneServer(t, legacyDatabaseThatFreezes)
 }
 

@@ -49,16 +49,16 @@ const numaRow = `{"nova_object.name": "NUMATopology", "nova_object.namespace": "
 const pciRow = `{"nova_object.name": "PciDevicePoolList", "nova_object.namespace": "nova", "nova_object.version": "1.1", "nova_object.data": {"objects": [
  {"nova_object.name": "PciDevicePool", "nova_object.namespace": "nova", "nova_object.version": "1.1", "nova_object.data": {"product_id": "1db6", "vendor_id": "10de", "numa_node": 0, "tags": {"dev_type": "type-PCI"}, "count": 2}}]}}`
 
-// A cell without a scheduler, over a real database with Nova's schema: its rows answer,
-// claims are held and found again, a server group's rule holds for members that nobody
-// names, a request for a NUMA cell or for PCI devices goes where the row has them, as
-// often as it has some, and hosts are filled to the last VCPU and no further.
+// A cell without a scheduler, over a real database with Nova's schema. Its rows answer, and claims
+// are made and found again. A server group's policy holds for members that the request does not
+// name. A request for a NUMA cell or for PCI devices goes where the row has them, as often as it
+// has some. Hosts are filled exactly to the last VCPU.
 func TestLegacyOnlyOverRealDatabases(t *testing.T) { legacytest.Servers(t, legacyOnly) }
 
 func legacyOnly(t *testing.T, k legacytest.Kind) {
 	d := legacytest.NewCell(t, k.Shared(t))
 	novaRows(t, d, 4, 60)
-	// The greatest host is one that no cell takes: nothing is ever tried there.
+	// The largest host has a row that no cell accepts, so nothing is tried there.
 	if _, err := d.DB.ExecContext(t.Context(), "UPDATE compute_nodes SET vcpus = 512, hypervisor_type = "+d.Mark(1)+" WHERE id = 4", strings.Repeat("QEMU", 64)); err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +97,8 @@ func legacyOnly(t *testing.T, k legacytest.Kind) {
 	defer cancel()
 	group := &cellgatev1.InstanceGroup{Uuid: "20000000-0000-4000-8000-000000000001", Policy: "anti-affinity"}
 	sent := 0
-	// place asks for an instance of 2 VCPUs, again with the same request_id, and gives its
-	// host; with an error of a selection that found none.
+	// place asks for an instance of 2 VCPUs, repeated with the same request_id, and returns its
+	// host, or the error of a selection that found none.
 	place := func(g *cellgatev1.InstanceGroup, specs map[string]string) (string, error) {
 		t.Helper()
 		sent++

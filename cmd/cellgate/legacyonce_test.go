@@ -12,9 +12,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// An instance that is being built takes its room, at both gateways and in the shard, from when it was
-// chosen: no more than what is left beside it can be had. What is left can be had once two reads of Nova's
-// tables have the instance: until then its host may look fuller by it.
+// An instance takes its room at both gateways and in the shard from the moment it is selected. No
+// more than the rest can be claimed. The rest can be claimed once two reads of Nova's tables show
+// the instance; until then its host may seem fuller.
 func TestABuildCountsOnce(t *testing.T) {
 	t.Parallel() // each has a server of its own
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
@@ -26,7 +26,7 @@ func TestABuildCountsOnce(t *testing.T) {
 
 func aBuildCountsOnce(t *testing.T, k legacytest.Kind, claims bool) {
 	refresh := 200 * time.Millisecond
-	if text := os.Getenv("CELLGATE_REFRESH"); text != "" { // to measure
+	if text := os.Getenv("CELLGATE_REFRESH"); text != "" { // for measurements
 		var err error
 		if refresh, err = time.ParseDuration(text); err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func aBuildCountsOnce(t *testing.T, k legacytest.Kind, claims bool) {
 	for i := range p.conns {
 		p.await(i, true, "at the start")
 	}
-	// watch demands for a while that no gateway finds room, or waits until both find it for good.
+	// watch checks for a while that no gateway finds room, or waits until both steadily find it.
 	watch := func(when string, room bool, ask func(gateway int) error) {
 		t.Helper()
 		if room { // until both gateways have found it for a while
@@ -63,7 +63,7 @@ func aBuildCountsOnce(t *testing.T, k legacytest.Kind, claims bool) {
 				if err != nil && kind != fault.NoValidHost && kind != fault.CellUnavailable {
 					t.Fatalf("%s: gateway %d: %v", when, i+1, err)
 				}
-				if kind == fault.CellUnavailable || err != nil { // a machine that stands still for seconds
+				if kind == fault.CellUnavailable || err != nil { // the machine may stall for seconds
 					continue
 				}
 				if wrong[i] += time.Since(last); first[i] == "" {
@@ -84,8 +84,8 @@ func aBuildCountsOnce(t *testing.T, k legacytest.Kind, claims bool) {
 			return err
 		}
 	}
-	// real has the shard say whether it has room for half of the host; the other gateway would
-	// see such a claim for a while after its end.
+	// real asks the shard whether it has room for half of the host. Only gateway 0 asks: the other
+	// would see such a claim for a while after its end.
 	real := func(gateway int) error {
 		if gateway > 0 {
 			return nil
@@ -121,7 +121,7 @@ func aBuildCountsOnce(t *testing.T, k legacytest.Kind, claims bool) {
 			"id": n + 1, "uuid": instance, "deleted": 0, "vcpus": 4, "memory_mb": 1024, "root_gb": 1,
 			"ephemeral_gb": 0, "instance_type_id": 1, "project_id": "p", "user_id": "u", "vm_state": "building", "created_at": now, "updated_at": now,
 		})
-		// instance_claim, and the task_state after it, which here no read comes between.
+		// instance_claim, and then the task_state. No read comes between them here.
 		p.claimed(n+1, 4*(n+1))
 		if n == 0 {
 			watch("the first half is being built", true, ask)
@@ -129,7 +129,7 @@ func aBuildCountsOnce(t *testing.T, k legacytest.Kind, claims bool) {
 			watch("it runs", true, ask)
 			continue
 		}
-		for i := range p.conns { // the other gateway hears of it when it asks the cell next
+		for i := range p.conns { // the other gateway sees the claim at its next query of the cell
 			for until := time.Now().Add(testwait.Limit); ; hold(t.Context(), 20*time.Millisecond) {
 				if _, err := p.chooseFor(i, true, 1); fault.KindOf(err) == fault.NoValidHost {
 					break
@@ -143,15 +143,15 @@ func aBuildCountsOnce(t *testing.T, k legacytest.Kind, claims bool) {
 	}
 }
 
-// claimed writes what nova-compute does when it has claimed an instance, of all that then uses
-// VCPUs of its host.
+// claimed writes what nova-compute writes after it has claimed an instance. vcpus is the host's
+// total in use then.
 func (p *legacyPair) claimed(id, vcpus int) {
 	p.Helper()
 	tx, err := p.nova.DB.BeginTx(p.Context(), nil)
 	if err != nil {
 		p.Fatal(err)
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // without effect after a commit
 	now := p.nova.Now(p)
 	for _, s := range []struct {
 		text string

@@ -15,8 +15,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// pagingHosts serves 2,500 hosts, and on each page names the same cell that did not answer, and
-// one more.
+// pagingHosts serves 2,500 hosts. Each page names two cells that did not answer: one that is the
+// same on every page, and one that differs.
 type pagingHosts struct {
 	cellgatev1.UnimplementedHostsServer
 	sizes []int32
@@ -79,7 +79,7 @@ func TestList_SeveralPages_AreOneAnswer(t *testing.T) {
 			t.Errorf("--limit %s: %d hosts to %s, more %q, without %v, pages of %v; want %+v", c.limit, len(m.Hosts), last, m.More, m.Cells, p.sizes, c)
 		}
 	}
-	// The first of all, not the first that came, sorted.
+	// The result is the first of all hosts in that order, not of the first page.
 	out, text, status := typed(t.Context(), "", "hosts", "--addr", at.Addr().String(), "--limit", "2", "--sort", "uuid:desc", "-o", "name")
 	if status != exitDone || strings.Count(out, "\n") != 2 {
 		t.Errorf("%d, %q, %s", status, out, text)

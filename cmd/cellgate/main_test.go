@@ -43,8 +43,7 @@ func TestMain(m *testing.M) {
 // whatDevShows is why the tests of the bundled sample are left out with the race detector.
 const whatDevShows = "thousands of hosts in one process: minutes with the race detector, which other tests of dev have"
 
-// typed runs a command line as a shell would and gives what it printed and its
-// exit status.
+// typed runs a command line as a shell would. It returns the output and the exit status.
 func typed(ctx context.Context, stdin string, args ...string) (out, err string, status int) {
 	var o, e bytes.Buffer
 	status = run(ctx, args, terminal{in: strings.NewReader(stdin), out: &o, err: &e})

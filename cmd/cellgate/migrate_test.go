@@ -13,8 +13,8 @@ import (
 	"cellgate/internal/pgtest"
 )
 
-// A database is made and migrated by hand, a cell then starts on it, and two cells do
-// not share one.
+// A database is created and migrated manually, and a cell then starts on it. Two cells cannot share
+// a database.
 func TestMigrateAndACellOnADatabase(t *testing.T) {
 	srv := pgtest.New(t, pgtest.Options{Password: "it's a secret"})
 	password := filepath.Join(t.TempDir(), "password")
@@ -76,8 +76,8 @@ func TestMigrateAndACellOnADatabase(t *testing.T) {
 	}
 }
 
-// A cell is told to stop while it opens its shard, in a database that takes
-// connections and never says a word: it does, and that is no failure.
+// A cell is stopped while it opens its shard, in a database that accepts connections and never
+// answers. It stops without an error.
 func TestACellStopsWhileItOpensItsShard(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A wrong claim is said to be wrong, and nothing is advised against the right one.
+// A wrong claim_id is reported as wrong, and no advice is given against the right claim.
 func TestClaims_UnknownClaim_NothingIsSaidOfTheGoodOne(t *testing.T) {
 	_, web, api := launchDev(t, t.TempDir())
 	var placed cellgatev1.SelectDestinationsResponse
@@ -35,7 +35,7 @@ func TestClaims_UnknownClaim_NothingIsSaidOfTheGoodOne(t *testing.T) {
 		}
 	}
 
-	// The address of REST is named as what it is.
+	// An address of REST is recognized as such.
 	_, stderr, status := typed(t.Context(), "", "cells", "--addr", strings.TrimPrefix(web, "http://"))
 	if status != exitUnreachable || !strings.Contains(stderr, "it speaks HTTP, not gRPC: that is the address of a REST API") || strings.Contains(stderr, "TLS") {
 		t.Errorf("REST's address: status %d, %s", status, stderr)

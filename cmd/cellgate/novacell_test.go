@@ -75,7 +75,7 @@ func (c *novaCell) instance(i int, host string) legacytest.Row {
 // listingCell is a cell's scheduler that lists hosts and claims, and takes imports.
 type listingCell struct {
 	cellv1.UnimplementedCellSchedulerServer
-	// unclaimed are instances without a claim; unasked: it does not know the question.
+	// unclaimed are instances without a claim. unasked: the cell does not implement that query.
 	unclaimed []string
 	unasked   bool
 
@@ -114,7 +114,7 @@ func (l *listingCell) FindUnclaimed(ctx context.Context, in *cellv1.FindUnclaime
 
 func (l *listingCell) serve(t *testing.T) string { return serveCell(t, l) }
 
-// serveCell gives the address of a scheduler that a test serves.
+// serveCell serves a scheduler and returns its address.
 func serveCell(t *testing.T, l cellv1.CellSchedulerServer) string {
 	t.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")

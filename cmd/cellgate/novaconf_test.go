@@ -23,8 +23,8 @@ func novaConfFile(t *testing.T, text string) string {
 	return file
 }
 
-// printed runs --print-config and gives its rows, [from, value] by key, and the
-// notes below them.
+// printed runs --print-config. It returns the rows, [source, value] by key, and the notes below
+// them.
 func printed(t *testing.T, args ...string) (rows map[string][2]string, notes string) {
 	t.Helper()
 	out, stderr, status := typed(t.Context(), "", append(args, "--print-config")...)
@@ -86,7 +86,7 @@ default_availability_zone = north
 	}
 }
 
-// What pci_in_placement does not do with the rest of the configuration is told, wherever it is set.
+// Settings that pci_in_placement does not support are reported, wherever it is set.
 func TestPCIInPlacement_WithWhatItCannotDo_IsTold(t *testing.T) {
 	conf := novaConfFile(t, `[filter_scheduler]
 pci_in_placement = true
@@ -159,8 +159,8 @@ func TestExampleNovaConfIsGoneBy(t *testing.T) {
 	}
 }
 
-// The release decides whether old names count and which weighers all_weighers has; one
-// that is not named is the newest, and that is told.
+// The release decides whether old names count and which weighers all_weighers has. If none is
+// named, the newest is used, and a note says so.
 func TestNovaReleaseDecidesHowNovaConfIsRead(t *testing.T) {
 	conf := novaConfFile(t, "[DEFAULT]\nscheduler_host_subset_size = 7\n")
 	for release, want := range map[string]struct {
@@ -200,14 +200,15 @@ func TestNovaReleaseDecidesHowNovaConfIsRead(t *testing.T) {
 	}
 }
 
-// Every key of gateway.nova that Nova has is taken from nova.conf, of which the option has a value.
+// Every key of gateway.nova that Nova also has is read from nova.conf, where the option has a
+// value.
 func TestEveryOptionOfNovaHasItsKey(t *testing.T) {
 	s, err := novaconf.Read([]string{novaConfFile(t, "")}, knownToNova())
 	if err != nil {
 		t.Fatal(err)
 	}
 	taken := map[string]bool{}
-	for _, k := range novaKeys[3:] { // those before have fields of their own
+	for _, k := range novaKeys[3:] { // the first three have their own fields
 		if s.Values[k.option] == nil {
 			t.Errorf("%s: nova.conf has no %s", k.key, k.option)
 		}

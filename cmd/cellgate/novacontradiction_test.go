@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// operatorsNovaConf sets what an operator sets most, each to other than the default.
+// operatorsNovaConf sets the options that operators set most, each to another value than the
+// default.
 const operatorsNovaConf = `[filter_scheduler]
 enabled_filters = ComputeFilter,JsonFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter
 cpu_weight_multiplier = 2
@@ -42,7 +43,7 @@ func TestShippedGateway_BesideNovaConf_KeepsAllOfIt(t *testing.T) {
 	}
 }
 
-// gatewayFile makes a gateway's file with lines below the section, from line 3 on.
+// gatewayFile writes a gateway's file. lines begin at its line 3.
 func gatewayFile(t *testing.T, lines string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
@@ -67,7 +68,7 @@ func TestNovaConf_SaysOtherwiseThanTheGateway_StartEndsNamingBothLines(t *testin
 			}
 		}
 	}
-	// All of them at once; a flag and a variable are named by their names.
+	// All contradictions are reported at once. A flag and a variable are named as such.
 	var stderr strings.Builder
 	status := run(t.Context(), []string{"gateway", "--config", gatewayFile(t, "  filters: []\n"), "--nova-conf", conf, "--nova-host-subset-size", "7"},
 		terminal{out: &stderr, err: &stderr, env: []string{"CELLGATE_GATEWAY_DEFAULT_AVAILABILITY_ZONE=nova"}})
@@ -95,10 +96,10 @@ func TestNovaConf_SaysTheSameAsTheGateway_Starts(t *testing.T) {
 `)
 	rows, _ := printed(t, "gateway", "--config", file, "--nova-conf", conf)
 	for key, want := range map[string][2]string{
-		// What nova.conf enables is filled up with what always runs.
+		// The filters that nova.conf enables are completed with those that always run.
 		"gateway.filters":               {file + ":3", "HostFilter,AvailabilityZoneFilter,AggregateFilter,TraitFilter,ResourceFilter,ComputeFilter,JsonFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter"},
 		"gateway.nova.host_subset_size": {file + ":7", "5"},
-		// Nova's default gives way, and a key without a value says nothing.
+		// The file's value replaces Nova's default. A key without a value counts as unset.
 		"gateway.nova.max_io_ops_per_host":    {file + ":9", "3"},
 		"gateway.nova.max_instances_per_host": {conf + ":5", "20"},
 	} {
@@ -110,7 +111,7 @@ func TestNovaConf_SaysTheSameAsTheGateway_Starts(t *testing.T) {
 	printed(t, "gateway", "--config", gatewayFile(t, "  weighers: []\n"), "--nova-conf", novaConfFile(t, "[filter_scheduler]\nram_weight_multiplier = 1.0\n"))
 }
 
-// What ends the gateway's start ends the doctor, too.
+// A contradiction that ends the gateway's start ends the doctor, too.
 func TestDoctorUpgrade_NovaConfContradictsTheConfiguration_IsRefused(t *testing.T) {
 	conf := novaConfFile(t, operatorsNovaConf)
 	file := gatewayFile(t, "  nova: {host_subset_size: 1}\n  nova_conf: ["+conf+"]\n")

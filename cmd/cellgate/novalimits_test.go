@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What the start takes can be asked of cells: a gateway with every option of
-// nova.conf at the most, or the least, that is taken places an instance.
+// Cells accept every option that the start accepts. A gateway with all options of nova.conf at
+// their accepted maximum, or minimum, places an instance.
 func TestOptionsAtTheirExtremesServe(t *testing.T) {
 	for name, text := range map[string]string{
 		"most": `[filter_scheduler]
@@ -49,7 +49,7 @@ weight_of_unavailable = -1e100
 	}
 }
 
-// What no cell takes ends the start, of dev too, and is named with its line.
+// A value that no cell accepts ends the start, also of dev. The error names its line.
 func TestOptionsBeyondTheirExtremesEndTheStart(t *testing.T) {
 	for text, want := range map[string]string{
 		"[metrics]\nweight_setting = a=1,cpu.percent=inf":                `gateway.nova.metrics_weight_setting[1]: the factor of "cpu.percent=inf" is not between`,

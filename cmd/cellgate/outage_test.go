@@ -8,14 +8,14 @@ import (
 	"cellgate/internal/testwait"
 )
 
-// A fleet that is gone is seen: in the cell's log and in the list of cells.
+// A cell whose hosts are all down is reported in the cell's log and in the list of cells.
 func TestACellWithoutHostsSaysSo(t *testing.T) {
 	cell := launch(t, true, append(cellArgs(t.TempDir()), "--service-down-time", "1s", "--heartbeat-every", "200ms")...)
 	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
 	cell.await(`msg="cell is ready"`)
 	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+door, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
-	// Until the cell has had the chance to show its newest version.
+	// Repeated until the cell has shown its newest version.
 	await := func(state string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)

@@ -11,7 +11,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// What an operator wrote breaks no line, and says nothing to another one's terminal.
+// A text that an operator wrote breaks no line and cannot control another operator's terminal.
 func TestReasonsAreShownAsText(t *testing.T) {
 	const said = "a\nb\t\x1b[31m\u202e\xffé"
 	const shown = `a\nb\t\x1b[31m\u202e\xffé`
@@ -62,7 +62,7 @@ func TestPrintMessage_YAML_IsBlocksInTheOrderOfFields(t *testing.T) {
 	}
 }
 
-// A list does not have what GetHost alone shows: it must not say that a host has none.
+// A list omits what only GetHost shows, because empty values would say that a host has none.
 func TestPrintMessage_ListOfHosts_LeavesOutWhatItDoesNotHave(t *testing.T) {
 	h := &cellgatev1.Host{HostUuid: "u", Nodename: `,"numa_cells":[]`}
 	for _, form := range []string{"json", "yaml"} {

@@ -29,25 +29,25 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// asOverloadClient makes the test binary behave as a load client. A client of gRPC takes more
-// CPU time for a refused call than the gateway does, and so measures its own queue: this one
-// writes frames that are encoded once and reads no more than it must.
+// asOverloadClient makes the test binary a load client. A gRPC client uses more CPU time for a
+// refused call than the gateway does, and would measure its own queue. This client writes frames
+// that are encoded once, and reads no more than it must.
 const asOverloadClient = "CELLGATE_TEST_BINARY_IS_AN_OVERLOAD_CLIENT"
 
 const (
-	// overloadDeadline is that of every call; the headers have it as grpc-timeout.
+	// overloadDeadline is the deadline of every call. The headers carry it as grpc-timeout.
 	overloadDeadline = 2 * time.Second
-	// overloadTick is how often a connection sends what is due. A call that cannot be sent
-	// within overloadLate is not sent, and counted: the client has no queue.
+	// overloadTick is how often a connection sends the calls that are due. A call that cannot be
+	// sent within overloadLate is counted but not sent: the client has no queue.
 	overloadTick, overloadLate = 2 * time.Millisecond, 20 * time.Millisecond
-	// overloadStreams is how many calls a connection has under way at most.
+	// overloadStreams is the most calls in flight on a connection.
 	overloadStreams = 4000
-	// overloadTexts is how many errors of releases a connection tells apart.
+	// overloadTexts is how many different errors of releases a connection counts.
 	overloadTexts = 3
 )
 
-// overloadLoad is what a client sends: callers with a connection to each gateway, by turns
-// what each step says. Each selection that is answered is released.
+// overloadLoad is a client's load. Each caller has a connection to each gateway. The steps run one
+// after the other, over all connections. Every selection that is answered is released.
 type overloadLoad struct {
 	Addrs []string `json:"addrs"`
 	// From are the addresses of the callers.
@@ -55,15 +55,15 @@ type overloadLoad struct {
 	Steps []overloadStep `json:"steps"`
 }
 
-// overloadStep offers Rate selections a second, whether those before were answered or not;
-// or, with AtOnce, so many at once, each after the answer to another.
+// overloadStep offers Rate selections per second, whether earlier ones are answered or not. With
+// AtOnce, it keeps that many in flight, and sends each after the answer to another.
 type overloadStep struct {
 	Rate   float64       `json:"rate"`
 	AtOnce int           `json:"at_once"`
 	For    time.Duration `json:"for"`
 }
 
-// overloadResult is what came of a step.
+// overloadResult is the result of a step.
 type overloadResult struct {
 	Sent, NotSent int
 	// Selections by the kind of their errors, "" for an answer.
@@ -78,7 +78,7 @@ type overloadResult struct {
 type overloadCalls struct {
 	N        int
 	P50, P99 float64
-	// Last is when the last of them was sent, after the step began.
+	// Last is when the last of them was sent, counted from the start of the step.
 	Last time.Duration
 	took []time.Duration
 }
@@ -107,7 +107,7 @@ func overloadClientMain(config string) error {
 		var all sync.WaitGroup
 		for i, c := range conns {
 			var offset time.Duration
-			if step.Rate > 0 { // connections are not due at the same time
+			if step.Rate > 0 { // so that connections do not send at the same time
 				offset = time.Duration(float64(time.Second) / step.Rate * float64(i))
 			}
 			all.Go(func() { c.send(share, offset) })
@@ -158,11 +158,11 @@ func (r *overloadResult) addTo(sum *overloadResult) {
 	}
 }
 
-// overloadCall is one under way.
+// overloadCall is a call in flight.
 type overloadCall struct {
 	of      *overloadResult
 	release bool
-	// sent is when its frames were handed to the kernel, after the step began.
+	// sent is when its frames were passed to the kernel, counted from the start of the step.
 	sent time.Time
 	at   time.Duration
 	body []byte
@@ -171,7 +171,7 @@ type overloadCall struct {
 // overloadConn is one connection of a caller.
 type overloadConn struct {
 	c      net.Conn
-	body   []byte // of a selection; its uuid is written over at uuidAt
+	body   []byte // of a selection; uuidAt is where its uuid is replaced
 	uuidAt int
 	wake   chan struct{}
 	done   chan error // of the reader
@@ -180,13 +180,13 @@ type overloadConn struct {
 
 	mu       sync.Mutex
 	results  []*overloadResult
-	w        bytes.Buffer  // what the sender hands to the kernel next
+	w        bytes.Buffer  // bytes that the sender passes to the kernel next
 	fr       *http2.Framer // writes to w
 	block    bytes.Buffer
 	enc      *hpack.Encoder // writes to block
 	next     uint32
 	calls    map[uint32]*overloadCall
-	order    []uint32 // of calls, by when they were sent
+	order    []uint32 // stream ids, in the order of sending
 	pending  int      // selections among calls
 	releases [][]byte
 	window   int
@@ -215,7 +215,7 @@ func dialOverload(from, addr string) (*overloadConn, error) {
 	}
 	c.fr, c.enc = http2.NewFramer(&c.w, nil), hpack.NewEncoder(&c.block)
 	c.w.WriteString(http2.ClientPreface)
-	// Answers need no more windows than these.
+	// These windows are large enough for all answers.
 	if err := cmp.Or(c.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20}), c.fr.WriteWindowUpdate(0, 1<<30)); err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func dialOverload(from, addr string) (*overloadConn, error) {
 	return c, nil
 }
 
-// flush hands what is written to the kernel. The reader does not wait for it.
+// flush passes the written bytes to the kernel. The reader does not wait for it.
 func (c *overloadConn) flush() error {
 	c.mu.Lock()
 	c.out = append(c.out[:0], c.w.Bytes()...)
@@ -267,7 +267,7 @@ func (c *overloadConn) send(step overloadStep, offset time.Duration) {
 		}
 		c.mu.Unlock()
 		if c.flush() != nil {
-			return // the reader says why
+			return // the reader reports the error
 		}
 	}
 }
@@ -364,7 +364,7 @@ func (c *overloadConn) read() error {
 			details = h.Value
 		}
 	})
-	faults := map[string]*fault.Error{} // by details: most are the same
+	faults := map[string]*fault.Error{} // by details: most refusals are equal
 	for {
 		f, err := fr.ReadFrame()
 		if err != nil {
@@ -442,7 +442,7 @@ func faultOf(code, details string) *fault.Error {
 	return e
 }
 
-// releasesOf gives the requests that release what an answer has.
+// releasesOf returns the requests that release the claims of an answer.
 func releasesOf(message []byte) (out [][]byte) {
 	var resp cellgatev1.SelectDestinationsResponse
 	if len(message) < 5 || proto.Unmarshal(message[5:], &resp) != nil {

@@ -21,17 +21,17 @@ import (
 
 const (
 	// overloadFlood is how long each rate is offered, overloadCalm how long half of the peak is
-	// offered after it.
+	// offered afterwards.
 	overloadFlood, overloadCalm = 15 * time.Second, 4 * time.Second
 	overloadHosts               = 1000
 	// politeRate is how many selections a second the polite caller sends.
 	politeRate = 5
 )
 
-// TestOverload_TwoGatewaysThreeCells_GoodputHolds offers a multiple of what the
-// system can do, and then half of it, to two gateways over three cells, all real
-// processes, while a polite caller selects at a low rate, and prints what came of it. The
-// tests of package admission demand the same in virtual time.
+// TestOverload_TwoGatewaysThreeCells_GoodputHolds offers a multiple of the system's capacity, and
+// then half of it, to two gateways over three cells, all processes. Meanwhile a polite caller
+// selects at a low rate. It prints the results. The tests of package admission check the same in
+// virtual time.
 func TestOverload_TwoGatewaysThreeCells_GoodputHolds(t *testing.T) {
 	if os.Getenv("CELLGATE_OVERLOAD") == "" {
 		t.Skip("a measurement: make overload")
@@ -46,7 +46,7 @@ func TestOverload_TwoGatewaysThreeCells_GoodputHolds(t *testing.T) {
 	polite := overloadLoad{Addrs: addrs, From: []string{"127.0.2.1"}, Steps: []overloadStep{{Rate: politeRate, For: overloadFlood}}}
 
 	flood.Steps = []overloadStep{
-		{AtOnce: 128, For: overloadFlood / 8}, // warms up
+		{AtOnce: 128, For: overloadFlood / 8}, // warm-up
 		{AtOnce: 16, For: overloadFlood / 3}, {AtOnce: 64, For: overloadFlood / 3}, {AtOnce: 128, For: overloadFlood / 3}, {AtOnce: 256, For: overloadFlood / 3},
 	}
 	var peak float64
@@ -98,7 +98,7 @@ func TestOverload_TwoGatewaysThreeCells_GoodputHolds(t *testing.T) {
 	}
 }
 
-// offer sends a load from a process of its own.
+// offer sends a load from a new process.
 func offer(t *testing.T, load overloadLoad) (out []*overloadResult) {
 	t.Helper()
 	config, err := json.Marshal(load)
@@ -147,7 +147,7 @@ func (s *realSystem) addGateway() *member {
 	return m
 }
 
-// rssOfAll gives the most memory that each process ever had.
+// rssOfAll returns the peak memory of each process.
 func rssOfAll(t *testing.T, of []*member) string {
 	t.Helper()
 	var out []string

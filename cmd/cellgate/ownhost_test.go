@@ -27,7 +27,7 @@ func (s *secured) reportingAs(t *testing.T, c *security.Client) agentv1.HostRepo
 	return stream
 }
 
-// say sends a message and gives the answer.
+// say sends a message and returns the answer.
 func say(t *testing.T, stream agentv1.HostReports_ReportClient, m *agentv1.ReportRequest) (*agentv1.ReportResponse, error) {
 	t.Helper()
 	if err := stream.Send(m); err != nil {
@@ -36,7 +36,7 @@ func say(t *testing.T, stream agentv1.HostReports_ReportClient, m *agentv1.Repor
 	return stream.Recv()
 }
 
-// hosts gives the names of the cell's hosts by uuid, as a reader sees them.
+// hosts returns the names of the cell's hosts by uuid, as a reader sees them.
 func (s *secured) hosts(t *testing.T) map[string]string {
 	t.Helper()
 	conn := s.dial(t, s.grpc, s.withToken(t, s.tokens[security.Reader]))
@@ -51,8 +51,8 @@ func (s *secured) hosts(t *testing.T) map[string]string {
 	return all
 }
 
-// An agent reports its own host. Any other host ends its stream, and nothing of
-// what it said is kept.
+// An agent can report its own host. A report of any other host ends its stream, and none of that
+// report is kept.
 func TestAnAgentReportsItsOwnHostOnly(t *testing.T) {
 	s := startSecured(t)
 	const otherHost = "cell1-r01-h009"

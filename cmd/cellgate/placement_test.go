@@ -21,7 +21,7 @@ import (
 	"cellgate/internal/testwait"
 )
 
-// What the Placement API acknowledged outlives a kill of the process that has the shards.
+// Writes that the Placement API acknowledged survive a kill of the process with the shards.
 func TestI3_KilledProcess_KeepsWhatThePlacementAPIWrote(t *testing.T) {
 	at := freeAddress(t)
 	data := t.TempDir()
@@ -79,7 +79,7 @@ func TestI3_KilledProcess_KeepsWhatThePlacementAPIWrote(t *testing.T) {
 	}
 }
 
-// freeAddress is one that nobody listens at now.
+// freeAddress returns an address that nobody listens at now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,7 +90,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// sendPlacement sends a request of the newest microversion and demands a status.
+// sendPlacement sends a request with the newest microversion and requires a status.
 func sendPlacement(t *testing.T, at, method, path, body string, want int) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+at+path, strings.NewReader(body))
@@ -112,8 +112,8 @@ func sendPlacement(t *testing.T, at, method, path, body string, want int) string
 	return string(text)
 }
 
-// TestGateway_TapURL_PlacementAnswersAndCellsLearn: what the tapped Placement was told, before and through the gateway, is
-// what the cells answer once the tap is gone.
+// Everything that was written to the tapped Placement, before and through the gateway, is what the
+// cells answer once the tap is gone.
 func TestGateway_TapURL_PlacementAnswersAndCellsLearn(t *testing.T) {
 	tapped := freeAddress(t)
 	launch(t, false, "dev", "--cells", "1", "--hosts", "1", "--data", t.TempDir(), "--placement", tapped,

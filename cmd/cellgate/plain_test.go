@@ -9,7 +9,7 @@ import (
 	"cellgate/internal/testwait"
 )
 
-// plain fails when a text speaks as a driver does.
+// plain fails if a text has words of a driver.
 func plain(t *testing.T, command, text string) {
 	t.Helper()
 	for _, bad := range []string{"desc =", "dial tcp", "rpc error", "transport", "connection refused", "context deadline"} {
@@ -41,7 +41,7 @@ func TestNoGatewayIsSaidPlainly(t *testing.T) {
 			says(args, dead, testwait.Limit.String(), form, "could not be reached")
 		}
 	}
-	// A command looks two seconds for HTTP there: one of them will do.
+	// A command probes for HTTP for two seconds, so one command is enough.
 	says(reading[0], hung.Addr().String(), "200ms", "json", "did not answer in time")
 }
 

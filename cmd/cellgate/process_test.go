@@ -21,14 +21,14 @@ type process struct {
 	log    *bytes.Buffer
 }
 
-// launch starts a command; what it prints (or logs, when fromLog) is read by
-// await. It never waits for its reader.
+// launch starts a command. await reads its output, or its log if fromLog. The command never blocks
+// on its reader.
 func launch(t *testing.T, fromLog bool, args ...string) *process {
 	t.Helper()
 	return launchIn(t, nil, fromLog, args...)
 }
 
-// launchIn starts a command with an environment.
+// launchIn starts a command with additional environment variables.
 func launchIn(t *testing.T, env []string, fromLog bool, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,13 +48,13 @@ func launchIn(t *testing.T, env []string, fromLog bool, args ...string) *process
 	return p
 }
 
-// lineQueue keeps what is written until it is read, line by line.
+// lineQueue keeps written text until it is read, line by line.
 type lineQueue struct {
 	mu      sync.Mutex
 	partial []byte
 	waiting []string
 	ended   bool
-	// changed is closed, and replaced, when there is something new to look at.
+	// changed is closed and replaced whenever there is something new to read.
 	changed chan struct{}
 }
 
@@ -76,7 +76,7 @@ func (q *lineQueue) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// finish says that nothing more is written.
+// finish marks the end of the writer.
 func (q *lineQueue) finish() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -92,7 +92,7 @@ func (q *lineQueue) wakeReaders() {
 	q.changed = make(chan struct{})
 }
 
-// next takes the oldest line; ok is false when the writer ended, or ctx did.
+// next returns the oldest line. ok is false if the writer has ended, or ctx has.
 func (q *lineQueue) next(ctx context.Context) (line string, ok bool) {
 	for {
 		q.mu.Lock()
@@ -147,14 +147,14 @@ func (p *process) await(pattern string) []string {
 	return nil
 }
 
-// ended waits until the process has printed its last.
+// ended waits until the process has printed its last line.
 func (p *process) ended() {
 	for ok := true; ok; {
 		_, ok = p.lines.next(context.Background())
 	}
 }
 
-// stop ends the process and demands that it ends well.
+// stop ends the process and requires a clean exit.
 func (p *process) stop() {
 	p.t.Helper()
 	p.cancel()

@@ -10,7 +10,7 @@ import (
 	"cellgate/internal/testwait"
 )
 
-// When TLS does not come about, a command says why and which flag to set.
+// If TLS fails, a command says why and which flag to set.
 func TestWhyTheGatewayIsNotReached(t *testing.T) {
 	s := newSecured(t)
 	s.ca.Write(s.dir, "elsewhere", testca.Leaf{Server: true, Name: "gw.example.org"})
@@ -35,7 +35,7 @@ func TestWhyTheGatewayIsNotReached(t *testing.T) {
 		name, addr string
 		flags      []string
 		says       string
-		// or, when what the server said was lost with the connection.
+		// Expected instead, if the server's message was lost with the connection.
 		or string
 	}{
 		{"another CA", good, []string{"--ca", foreignCA, "--cert", ours, "--key", oursKey}, "its certificate is of a CA that is not known here; give --ca the CA of that certificate", ""},
@@ -55,7 +55,7 @@ func TestWhyTheGatewayIsNotReached(t *testing.T) {
 			t.Errorf("%s: status %d, %q, want %q", c.name, status, stderr, c.says)
 		}
 	}
-	// By its own name the same server is reached.
+	// With --server-name the same server is reached.
 	_, stderr, status := typed(t.Context(), "", append([]string{"cells", "--addr", named, "--server-name", "gw.example.org"}, known...)...)
 	if status != exitDone {
 		t.Errorf("by its name: status %d, %s", status, stderr)

@@ -29,8 +29,8 @@ func (refusing) Report(s grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1
 	}
 }
 
-// While a cell refuses what an agent says, the agent is not ready and doctor fails, both
-// with what is wrong.
+// While a cell refuses an agent's state, the agent is not ready and the doctor fails. Both name the
+// problem.
 func TestAnAgentWhoseStateIsRefusedSaysSo(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// binaryOfRelease builds cellgate as another release of it.
+// binaryOfRelease builds cellgate as another release.
 func binaryOfRelease(t *testing.T, release string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "cellgate")
@@ -27,7 +27,8 @@ func binaryOfRelease(t *testing.T, release string) string {
 }
 
 // TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether upgrades a system as
-// docs/how-to/operations.md says, and in make test-long then one cell by one release too many.
+// docs/how-to/operations.md describes. In make test-long it then upgrades one cell by one release
+// too many.
 func TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether(t *testing.T) {
 	norace.Skip(t, "it links another binary; the processes are other programs")
 	next := binaryOfRelease(t, "2")
@@ -56,7 +57,7 @@ func TestReleases_ProcessesOfTwoBinaries_NeighboursWorkTogether(t *testing.T) {
 	replace(s.gateway, next)
 	placeOne("cells and gateway of release 2")
 	if !testlong.On() {
-		return // TestRefuseRelease_Neighbours_WorkTogether has what others refuse
+		return // TestRefuseRelease_Neighbours_WorkTogether has the refusals
 	}
 
 	replace(s.cells[1], binaryOfRelease(t, "3"))

@@ -42,10 +42,9 @@ func (p *process) watch(pattern string) <-chan string {
 	return found
 }
 
-// Every hop has TLS and proves who calls: the gateway and the agents to the cell by
-// certificates, the callers to the gateway by tokens. While calls go on, all
-// certificates become those of another CA and the token another one. No call
-// fails.
+// Every hop uses TLS and proves who calls: the gateway and the agents by certificates, the callers
+// of the gateway by tokens. While calls run, all certificates are replaced by those of another CA,
+// and the token by another one. No call fails.
 func TestCertificatesAndTokensAreReplacedWithoutAFailedCall(t *testing.T) {
 	s := newSecured(t)
 	s.ca.Write(s.dir, "gateway", testca.Leaf{URIs: []string{"cellgate://gateway/gw1"}})
@@ -92,7 +91,7 @@ func TestCertificatesAndTokensAreReplacedWithoutAFailedCall(t *testing.T) {
 		}
 	})
 	var calls [3]atomic.Int64
-	// Each loop is one way to call; a third connects anew for each call.
+	// Each loop makes calls in one way. The third connects anew for each call.
 	loop := func(n int, once func() error) {
 		all.Go(func() {
 			for ctx.Err() == nil {
@@ -122,7 +121,7 @@ func TestCertificatesAndTokensAreReplacedWithoutAFailedCall(t *testing.T) {
 		return selectBy(ctx, conn)
 	})
 
-	// read waits until each process has read so many files again.
+	// read waits until each process has reread so many files.
 	read := func(step string, ofCell, ofFleet, ofGateway int) {
 		t.Helper()
 		for name, w := range map[string]struct {
@@ -167,8 +166,7 @@ func TestCertificatesAndTokensAreReplacedWithoutAFailedCall(t *testing.T) {
 	all.Wait()
 	t.Logf("calls: %d by gRPC, %d by REST, %d by connections of their own", calls[0].Load(), calls[1].Load(), calls[2].Load())
 
-	// What is new is in force: a client that knows the next CA only, and the old
-	// CA no more, gets through by the new token.
+	// The new files are in use: a client with only the new CA and the new token gets through.
 	testca.Put(s.dir, "next-ca.pem", next.PEM)
 	fresh, err := security.NewClient(security.ClientConfig{CA: s.path("next-ca.pem"), TokenFile: tokenFile}, silent)
 	if err != nil {

@@ -92,8 +92,8 @@ func TestRESTErrorsAreThoseOfGRPC(t *testing.T) {
 	}
 }
 
-// With filters of an operator's, or in a small fleet, the sample may come otherwise, and the run
-// says with what; another error stays unexpected.
+// With an operator's filters, or in a small fleet, the sample may end differently, and the run
+// lists those settings. Other errors stay unexpected.
 func TestSample_OtherConfiguration_ComesOtherwise(t *testing.T) {
 	if all := differences(config.Dev{Cells: 3, Hosts: 1000}); len(all) != 0 {
 		t.Fatalf("the defaults differ in %q", all)
@@ -120,8 +120,8 @@ func TestSample_OtherConfiguration_ComesOtherwise(t *testing.T) {
 	}
 }
 
-// The system that the bundled sample is written for does with it what its files
-// say, and again on the same data: the claims are there, the answers the same.
+// The bundled sample gives the expected results in the system that it is written for. It does so
+// again on the same data: the claims exist and the answers are equal.
 func TestBundledSampleGoesAsExpectedTwice(t *testing.T) {
 	norace.Skip(t, whatDevShows)
 	if testing.Short() {
@@ -136,7 +136,7 @@ func TestBundledSampleGoesAsExpectedTwice(t *testing.T) {
 			t.Fatalf("run %d: status %d\n%s\n%s", i+1, status, out, stderr)
 		}
 		_, table, _ := strings.Cut(out, "\n\n")
-		// From the first dry run on the answers follow from what is placed now.
+		// From the first dry run on, the answers depend on what is placed now.
 		tables[i], _, _ = strings.Cut(table, "078-dry-run")
 	}
 	if len(tables[0]) < 5000 || tables[0] != tables[1] {
@@ -144,7 +144,7 @@ func TestBundledSampleGoesAsExpectedTwice(t *testing.T) {
 	}
 }
 
-// The table tells what did not come as expected, and so does the status.
+// The table shows results that were not expected, and the exit status does, too.
 func TestSampleThatGoesWrongEndsWith1(t *testing.T) {
 	norace.Skip(t, whatDevShows)
 	if testing.Short() {
@@ -153,7 +153,7 @@ func TestSampleThatGoesWrongEndsWith1(t *testing.T) {
 	args := append([]string{"dev", "--cells", "3", "--hosts", "300", "--data", t.TempDir(), "--log-level", "error"}, freePorts...)
 	p := launch(t, false, args...)
 	api := p.await(`gRPC +(\S+)`)[1]
-	// Every FPGA card there is, which the sample wants.
+	// All FPGA cards, which the sample needs.
 	cellgate(t, api, exitDone, nil, "select", "--count", "36", "--resource", "CUSTOM_FPGA_CARD=4", "--confirm")
 	p.stop()
 	out, stderr, status := typed(t.Context(), "", append(args, "--sample", "--once")...)

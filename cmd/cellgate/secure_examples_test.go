@@ -18,8 +18,8 @@ func secureExample(name string) string {
 	return filepath.Join(deploy, "examples", "secure", name+".yaml")
 }
 
-// Every key of TLS is shown, in a file that loads as it is: it listens where other
-// machines reach it.
+// Every TLS key is in an example file that loads as it is, and that listens on addresses reachable
+// from other machines.
 func TestSecureExamplesShowEveryKeyOfTLS(t *testing.T) {
 	for name, section := range map[string]string{"gateway": "gateway", "cell1": "cell", "agent1": "agent"} {
 		if _, err := config.Load(section, config.Source{File: secureExample(name)}); err != nil {
@@ -121,7 +121,7 @@ func TestSecureExamplesRunWithTheCertificatesOfTheDocumentation(t *testing.T) {
 		}
 	}
 	cellgate(t, api, exitUnreachable, nil, "cells")
-	// What doctor would say of them: nothing.
+	// The doctor has no findings about the files.
 	for _, f := range security.Check(&security.ServerConfig{
 		Cert: filepath.Join(files, "server.pem"), Key: filepath.Join(files, "server-key.pem"), ClientCA: filepath.Join(files, "ca.pem"), Tokens: filepath.Join(files, "tokens.yaml"),
 	}, &security.ClientConfig{CA: filepath.Join(files, "ca.pem"), Cert: filepath.Join(files, "agent.pem"), Key: filepath.Join(files, "agent-key.pem")}, time.Now()) {

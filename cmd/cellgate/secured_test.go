@@ -22,18 +22,18 @@ type secured struct {
 	dir         string
 	ca, foreign *testca.CA
 	caFile      string
-	// tokens are known, one a role; expired was.
+	// tokens are valid, one per role. expired is a token that was valid.
 	tokens           map[security.Role]string
 	expired          string
 	grpc, http, cell string
 	// cellHTTP is where the cell serves its metrics.
 	cellHTTP string
 	certs    int
-	// webs are the HTTP clients of credentials that were used.
+	// webs are the HTTP clients of the credentials used so far.
 	webs map[*security.Client]http.RoundTripper
 }
 
-// newSecured makes the files: a CA, certificates of the servers, tokens.
+// newSecured creates the files: a CA, certificates of the servers, tokens.
 func newSecured(t *testing.T) *secured {
 	t.Helper()
 	s := &secured{dir: t.TempDir(), ca: testca.New("ours"), foreign: testca.New("foreign"), tokens: map[security.Role]string{}, webs: map[*security.Client]http.RoundTripper{}}

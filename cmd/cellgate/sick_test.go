@@ -20,19 +20,19 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// sickPlan is how long each phase of a run is, and how many selections a second
-// are sent, whether those before are answered or not.
+// sickPlan is the length of each phase, and how many selections per second are sent, whether
+// earlier ones are answered or not.
 type sickPlan struct {
 	phase    time.Duration
 	rate     int
 	hosts    int
 	measures bool
-	// budget of a proposal: while it is not measured, one that a busy machine keeps.
+	// budget is a proposal's time budget. In a test it is long enough for a busy machine.
 	budget time.Duration
 }
 
-// sickPlanOf: CELLGATE_SICK=1 (`make sick`) measures; a test looks at what must
-// hold.
+// sickPlanOf returns the plan. With CELLGATE_SICK=1 (`make sick`) the run measures, otherwise it
+// checks what must hold.
 func sickPlanOf() sickPlan {
 	if os.Getenv("CELLGATE_SICK") != "" {
 		return sickPlan{phase: 10 * time.Second, rate: 100, hosts: 1000, measures: true, budget: 250 * time.Millisecond}
@@ -40,11 +40,10 @@ func sickPlanOf() sickPlan {
 	return sickPlan{phase: time.Second, rate: 20, hosts: 50, budget: 5 * time.Second}
 }
 
-// TestI7_StoppedAndFrozenCellsOfRealProcesses sends selections at a steady rate
-// while one of three cell processes is stopped and started again, then frozen
-// (SIGSTOP) and thawed. Every selection is answered, without the sick cell it is
-// partial and names it; the cell is back in use soon after it returned. How long
-// answers took, by phase, is printed.
+// TestI7_StoppedAndFrozenCellsOfRealProcesses sends selections at a steady rate. One of three cell
+// processes is stopped and restarted, then frozen (SIGSTOP) and thawed. Every selection is
+// answered. Without the sick cell the answer is partial and names it. The cell is used again soon
+// after its return. Answer times are printed by phase.
 func TestI7_StoppedAndFrozenCellsOfRealProcesses(t *testing.T) {
 	testlong.Only(t, "the I7 tests of gateway")
 	plan := sickPlanOf()
@@ -55,7 +54,7 @@ func TestI7_StoppedAndFrozenCellsOfRealProcesses(t *testing.T) {
 		return nil
 	})
 	sick := s.cells[2]
-	// Before the system is killed: what is frozen must not stay so.
+	// This cleanup runs before the system is killed: a frozen process must be thawed.
 	t.Cleanup(func() {
 		if sick.cmd != nil {
 			_ = sick.cmd.Process.Signal(syscall.SIGCONT)
@@ -108,8 +107,8 @@ type sickMark struct {
 	name    string
 	at      time.Time
 	healthy bool // all cells run
-	// known is when the first answer came that shows it: partial because of an open
-	// breaker, or not partial any more.
+	// known is when the first answer showed the change: partial because of an open breaker, or not
+	// partial any more.
 	known time.Time
 }
 
@@ -130,27 +129,27 @@ func (l *sickLoad) knownFrom(m sickMark) (time.Time, bool) {
 type sickAnswer struct {
 	sent time.Time
 	took time.Duration
-	// restricted: only the two healthy cells' hosts were asked for.
+	// restricted: the request allows only hosts of the two healthy cells.
 	restricted bool
 	partial    bool
 	named      string // the report of the sick cell, when partial
 	in         string // the cell of the selection
 	err        error
-	// synced is how long a write to the disk took at the same moment: every claim is
-	// one, and the disk is shared with whatever else the machine does.
+	// synced is how long a disk write took at the same moment. Every claim is a disk write, and the
+	// disk is shared with other processes.
 	synced time.Duration
 }
 
-// sickLoad sends selections at a fixed rate, of which every other may only go to
-// cell1 or cell2, and releases what it got. With each it writes to the
-// disk itself, to tell what the machine adds.
+// sickLoad sends selections at a fixed rate and releases their claims. Every other selection may
+// only go to cell1 or cell2. With each it also writes to the disk, to measure what the machine
+// adds.
 type sickLoad struct {
 	t      *testing.T
 	api    cellgatev1.SchedulerClient
 	claims cellgatev1.ClaimsClient
-	// measures: slow answers are told, not judged.
+	// measures: slow answers are reported, not judged.
 	measures bool
-	// disk are files on the shards' file system, one for each sync under way.
+	// disk are files on the shards' file system, one per concurrent sync.
 	disk chan *os.File
 
 	mu      sync.Mutex
@@ -172,7 +171,7 @@ func (l *sickLoad) run(ctx context.Context, rate int) {
 	}
 }
 
-// one selects, with 5 s for it, and releases at once.
+// one selects within 5 s, and releases at once.
 func (l *sickLoad) one(n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -198,7 +197,7 @@ func (l *sickLoad) one(n int) {
 	if err == nil {
 		got := resp.GetDestinations()[0]
 		a.in = got.GetSelected().GetCell()
-		// A cell that went away keeps the claim until its lease is over.
+		// If the cell has gone, it keeps the claim until the lease ends.
 		_, _ = l.claims.ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: got.GetInstanceUuid(), ClaimId: got.GetSelected().GetClaimId()})
 	}
 	a.synced = <-synced
@@ -236,8 +235,8 @@ func (l *sickLoad) sync() time.Duration {
 	return time.Since(began)
 }
 
-// report prints the answers by phase, those before the gateway knew apart, and
-// demands what does not depend on how busy the machine is.
+// report prints the answers by phase, with those before the gateway knew separately. It checks what
+// does not depend on the machine's load.
 func (l *sickLoad) report(marks []sickMark, end time.Time) {
 	t := l.t
 	slices.SortFunc(l.answers, func(a, b sickAnswer) int { return a.sent.Compare(b.sent) })
@@ -274,8 +273,7 @@ func (l *sickLoad) report(marks []sickMark, end time.Time) {
 		}
 	}
 	t.Logf("\n%s\n%v", text.String(), reasons)
-	// A healthy cell of a machine that is busy with something else may miss its
-	// budget now and then.
+	// On a busy machine, a healthy cell may occasionally miss its budget.
 	if !l.measures && unanswered > len(l.answers)/20 {
 		t.Errorf("%d of %d selections were not answered", unanswered, len(l.answers))
 	}
@@ -286,8 +284,8 @@ func (l *sickLoad) report(marks []sickMark, end time.Time) {
 	}
 }
 
-// demandPartial: while the cell is sick, and from when the gateway knows, nothing
-// is placed there and whoever could have been is told.
+// demandPartial checks that, from when the gateway knows that the cell is sick, nothing is placed
+// there, and every answer that could have used the cell names it.
 func (l *sickLoad) demandPartial(m sickMark, until time.Time) {
 	n := 0
 	for _, a := range l.answers {

@@ -29,10 +29,10 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// TestBenchStalls measures selections through REST while the cell has much else to do:
-// leases that end together, claims released together, bursts of reports, all hosts
-// registered anew. The cell, the gateway and the callers are processes of their own, the
-// agents are this one. "make bench-stalls" runs it.
+// TestBenchStalls measures selections through REST while the cell has other work: leases that end
+// together, claims that are released together, bursts of reports, a new registration of all hosts.
+// The cell, the gateway and the callers are processes, and the agents run in this one. "make
+// bench-stalls" runs it.
 func TestBenchStalls(t *testing.T) {
 	if at := os.Getenv("CELLGATE_STALLS_WEB"); at != "" {
 		callForStalls(t, at)
@@ -65,8 +65,8 @@ type stallsBench struct {
 	uuids                  []string
 }
 
-// request is what each caller asks for: one instance, alternates, a lease that outlives
-// the measurement.
+// stallsRequest is each caller's request: one instance with alternates, and a lease longer than the
+// measurement.
 const stallsRequest = `{"instance_uuids": [%q], "request_spec": {"project_id": "bench", "flavor": {"vcpus": 2, "memory_mb": 4096, "root_gb": 40}},
 	"return_alternates": true, "claim_ttl": "3600s"}`
 
@@ -74,7 +74,7 @@ func (b *stallsBench) run() {
 	t := b.t
 	b.startSystem()
 	nothing := func(context.Context) {}
-	b.measure("", nothing) // warms up
+	b.measure("", nothing) // warm-up
 	t.Log("| beside | selections/s | p50 ms | p99 ms | max ms | failed | what was beside took |")
 	t.Log("|---|---|---|---|---|---|---|")
 	b.measure("quiet", nothing)
@@ -172,7 +172,7 @@ func (b *stallsBench) startSystem() {
 	s.awaitHosts(time.Minute)
 }
 
-// claim makes the leases, spread over all hosts, which end at a time.
+// claim makes claims over all hosts, whose leases end at ends.
 func (b *stallsBench) claim(ends time.Time) []*cellv1.ClaimRef {
 	b.t.Helper()
 	refs := make([]*cellv1.ClaimRef, 0, b.leases)
@@ -214,7 +214,7 @@ func (b *stallsBench) release(ctx context.Context, refs []*cellv1.ClaimRef) {
 	}
 }
 
-// pending counts the claims that nobody confirmed, as the cell knows them.
+// pending returns the number of unconfirmed claims in the cell's summary.
 func (b *stallsBench) pending(ctx context.Context) int {
 	s, err := b.cell.GetSummary(ctx, &cellv1.GetSummaryRequest{})
 	if err != nil {
@@ -224,8 +224,8 @@ func (b *stallsBench) pending(ctx context.Context) int {
 	return int(s.GetTotals().GetClaimsPending())
 }
 
-// measure selects with all callers while what is beside runs, and for a phase at least. It
-// prints nothing that has no name.
+// measure selects with all callers while beside runs, and for at least one phase. Without a name it
+// prints nothing.
 func (b *stallsBench) measure(name string, beside func(context.Context)) {
 	b.t.Helper()
 	callers := exec.Command(os.Args[0], "-test.run=^TestBenchStalls$", "-test.timeout=30m")
@@ -263,15 +263,14 @@ func (b *stallsBench) measure(name string, beside func(context.Context)) {
 	b.t.Logf("| %s | %.0f | %.1f | %.1f | %.1f | %d | %v |", name, float64(len(got.Times))/got.Took.Seconds(), at(0.5), at(0.99), at(1), got.Failed, took.Round(100*time.Millisecond))
 }
 
-// stallsTimes is what the callers print: how long each selection took.
+// stallsTimes is the callers' output: the duration of each selection.
 type stallsTimes struct {
 	Times  []time.Duration
 	Failed int64
 	Took   time.Duration
 }
 
-// callForStalls is the callers' process: it selects until its input ends, and prints a
-// stallsTimes.
+// callForStalls is the callers' process. It selects until its input ends, and prints a stallsTimes.
 func callForStalls(t *testing.T, web string) {
 	c := &stallsCaller{url: "http://" + web + "/v1/", web: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	ctx, cancel := context.WithCancel(t.Context())

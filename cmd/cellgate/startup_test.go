@@ -14,14 +14,14 @@ import (
 	"cellgate/internal/testwait"
 )
 
-// freePorts are the flags with which a system takes any free ports.
+// freePorts are flags that make a system use free ports.
 var freePorts = []string{"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0"}
 
-// fails runs a command that serves and demands that it ends with 1 and one line
-// that has all of says.
+// fails runs a command that serves. It must end with status 1 and one line that contains all of
+// says.
 func fails(t *testing.T, args []string, says ...string) {
 	t.Helper()
-	// One that does not fail would serve until the end of all tests.
+	// If the command does not fail, it serves until this context ends.
 	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
 	defer cancel()
 	out, stderr, status := typed(ctx, "", args...)
@@ -75,7 +75,7 @@ func TestDamagedShardIsToldWithPebblesWords(t *testing.T) {
 	fails(t, cellArgs(data), "data directory "+data+": its rows cannot be read: ", filepath.Base(manifests[0]), "bring back a copy")
 }
 
-// snapshot has the content of every file below a directory.
+// snapshot returns the content of every file below a directory.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
@@ -93,7 +93,7 @@ func snapshot(t *testing.T, dir string) string {
 	return all.String()
 }
 
-// One directory that is not as it should be keeps all of them as they are.
+// If one directory is wrong, all stay unchanged.
 func TestNoShardIsOpenedWhileOneIsWrong(t *testing.T) {
 	data := t.TempDir()
 	p, _, _ := launchDev(t, data)
@@ -128,8 +128,8 @@ func TestNoShardIsOpenedWhileOneIsWrong(t *testing.T) {
 	launchDev(t, data)
 }
 
-// What is wrong with files, ports and directories is told at once, each with its
-// setting, its path and what to do; nothing is made.
+// Problems with files, ports and directories are reported all at once, each with its setting, path
+// and remedy. Nothing is created.
 func TestStartupTellsEveryProblemAtOnce(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -23,7 +23,7 @@ func launchDev(t *testing.T, data string) (p *process, web, api string) {
 	return launchDevOn(t, "--data", data)
 }
 
-// launchDevOn starts one whose shards are where two words of the command line say.
+// launchDevOn starts a small system. flag and value set where its shards are.
 func launchDevOn(t *testing.T, flag, value string) (p *process, web, api string) {
 	t.Helper()
 	p = launch(t, false, "dev", "--cells", "2", "--hosts", "20", flag, value,
@@ -34,7 +34,7 @@ func launchDevOn(t *testing.T, flag, value string) (p *process, web, api string)
 	return p, web, api
 }
 
-// cellgate runs a client command with JSON output into m and demands a status.
+// cellgate runs a client command with JSON output into m and requires a status.
 func cellgate(t *testing.T, api string, want int, m proto.Message, args ...string) string {
 	t.Helper()
 	out, stderr, status := typed(t.Context(), "", append(args, "--addr", api, "-o", "json")...)
@@ -74,7 +74,7 @@ func TestI8_RestartOfEverythingKeepsAcknowledgedClaims(t *testing.T) {
 	keepsClaims(t, "--data", t.TempDir())
 }
 
-// Databases are made on demand, one a cell, and found again.
+// Databases are created on demand, one per cell, and found again.
 func TestI8_RestartOnADatabaseKeepsAcknowledgedClaims(t *testing.T) {
 	srv := pgtest.Start(t)
 	t.Cleanup(func() {
@@ -119,7 +119,7 @@ func keepsClaims(t *testing.T, flag, value string) {
 	if a, b := selected(t, text), selected(t, again); code != http.StatusOK || a != b {
 		t.Errorf("repeated: %d, claim %s, want %s", code, b, a)
 	}
-	// What is released is gone and can be placed again.
+	// A released claim is gone, and its resources can be claimed again.
 	claim := strings.Fields(after[leased])[0]
 	cellgate(t, api, exitDone, nil, "claims", "release", leased, claim)
 	if out := cellgate(t, api, exitRefused, nil, "claims", "get", leased); !strings.Contains(out, `"NOT_FOUND"`) {
@@ -143,7 +143,7 @@ func claimsOf(t *testing.T, api string) map[string]string {
 	return all
 }
 
-// difference gives the first entry that is not the same in both; "" for none.
+// difference returns the first entry that differs, or "".
 func difference(a, b map[string]string) string {
 	for _, m := range []map[string]string{a, b} {
 		for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -201,7 +201,7 @@ func TestClientCommandsAgainstARunningSystem(t *testing.T) {
 		t.Errorf("select --dry-run: status %d\n%s", status, out)
 	}
 
-	// A list of nothing says so; for programs it is empty.
+	// An empty list says so for people; for programs it is just empty.
 	for args, unknown := range map[string]string{"hosts --zone nozone": "no cell has zone \"nozone\"\n", "hosts --trait CUSTOM_NOPE": "no cell has trait \"CUSTOM_NOPE\"\n", "claims list --project nobody": ""} {
 		what := strings.Fields(args)[0]
 		out, _, status = typed(t.Context(), "", append(strings.Fields(args), "--addr", api)...)
@@ -249,7 +249,7 @@ func TestClientCommandsAgainstARunningSystem(t *testing.T) {
 		t.Errorf("REST with the same uuid twice: %d %s", code, body)
 	}
 
-	// -f: what REST takes, from the standard input; then confirm.
+	// -f reads a REST body from the standard input. Then it is confirmed.
 	req := `{"instance_uuids": ["` + viaREST + `"], "request_spec": {"resources": {"VCPU": 1}}}`
 	out, stderr, status = typed(t.Context(), req, "select", "-f", "-", "--addr", api, "-o", "json")
 	if status != exitDone {

@@ -97,7 +97,7 @@ func TestCompletion_NamesThatBeginWithTheText(t *testing.T) {
 			t.Errorf("%s --sort: status %d, %q, %q", list, status, out, stderr)
 		}
 	}
-	// Without a gateway nothing is offered, and nothing is written into the line.
+	// Without a gateway, completion offers fixed values only and prints no error into the line.
 	out, stderr, status := typed(t.Context(), "", "__complete", "cells", "pin", "cell1", "")
 	if status != exitDone || !strings.HasPrefix(out, "legacy\nshadow\nnative\n:4") {
 		t.Errorf("status %d, %q, %q", status, out, stderr)

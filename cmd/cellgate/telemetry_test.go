@@ -40,7 +40,7 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// series sums the values of each metric of a scrape; of a histogram its count.
+// series returns the sum of each metric's values in a scrape. For a histogram it is the count.
 func series(t *testing.T, text string) map[string]float64 {
 	t.Helper()
 	sums := map[string]float64{}
@@ -62,8 +62,8 @@ func series(t *testing.T, text string) map[string]float64 {
 	return sums
 }
 
-// quiet are the metrics that a system without trouble leaves at zero, that no request
-// has moved, or that only a database, a bus, a Placement API or the agent of a real host has.
+// quiet are metrics that stay zero in a system without trouble, that the requests do not change, or
+// that need a database, a bus, a Placement API or the agent of a real host.
 var quiet = []string{
 	"cellgate_gateway_bus_requests_total", "cellgate_gateway_bus_request_seconds", "cellgate_gateway_bus_dropped_total", "cellgate_gateway_bus_redelivered_total", "cellgate_gateway_bus_reconnects_total", "cellgate_gateway_bus_connected",
 	"cellgate_gateway_placement_requests_total", "cellgate_gateway_placement_request_seconds", "cellgate_gateway_placement_silent_cell_total",
@@ -89,8 +89,8 @@ func TestMetricsAndTracesOfASystem(t *testing.T) {
 	api := p.await(`gRPC +(\S+)`)[1]
 	p.await("Serving until interrupted")
 
-	// One request through REST, one through gRPC with hard affinity, one that fits
-	// nowhere; one without a trace.
+	// Requests: one through REST, one through gRPC with hard affinity, one that fits nowhere, and
+	// one without a trace.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web+"/v1/select_destinations", strings.NewReader(
 		`{"request_id": "r1", "instance_uuids": ["`+viaREST+`"], "request_spec": {"resources": {"VCPU": 1}}}`))
 	if err != nil {
@@ -163,7 +163,7 @@ func TestMetricsAndTracesOfASystem(t *testing.T) {
 	}
 }
 
-// spansIn reads a file of spans, by trace.
+// spansIn reads the spans of a file, by trace.
 func spansIn(t *testing.T, path string) map[string][]telemetry.SpanLine {
 	t.Helper()
 	f, err := os.Open(path)
@@ -182,8 +182,8 @@ func spansIn(t *testing.T, path string) map[string][]telemetry.SpanLine {
 	return traces
 }
 
-// whole demands that a trace goes without a gap from the caller through the
-// gateway and the cells to a shard, and that every name in it is listed.
+// whole checks that a trace goes without a gap from the caller through the gateway and the cells to
+// a shard. Every span name must be listed.
 func whole(t *testing.T, spans []telemetry.SpanLine, stages ...string) {
 	t.Helper()
 	byID := map[string]telemetry.SpanLine{}

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// The guide's commands run as they are written, with loopback addresses for those of the machines. Files stay where steps
-// 2 to 6 write them, so that steps 1 and 7 to 9 (build, copy, start units) have the processes that the units start instead.
+// The guide's commands run as written, with loopback addresses instead of the machines'. Files stay
+// where steps 2 to 6 write them. The processes are started directly instead of in steps 1 and 7 to
+// 9 (build, copy, start units).
 func TestThreeMachines_TheGuidesCommands_MakeThreeCellsBehindThreeGateways(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is not installed: the guide's certificates were not made")
@@ -31,7 +32,7 @@ func TestThreeMachines_TheGuidesCommands_MakeThreeCellsBehindThreeGateways(t *te
 	if err := os.Symlink(tools, filepath.Join(dir, "deploy")); err != nil {
 		t.Fatal(err)
 	}
-	// Addresses of this process alone, so that other tests may have the guide's ports.
+	// The addresses are unique to this process, so that other tests can use the guide's ports.
 	net := fmt.Sprintf("127.%d.%d.", 1+os.Getpid()>>8&0x7f, os.Getpid()&0xff)
 	here := strings.NewReplacer("10.0.0.", net, "metrics: 127.0.0.1:", "metrics: "+net+"$i:", "/etc/cellgate/", filepath.Join(dir, "tls")+"/").Replace
 	shell := exec.CommandContext(t.Context(), "bash", "-eu", "-c", here(strings.Join(steps[1:6], "")))

@@ -8,7 +8,8 @@ import (
 	"cellgate/internal/security/testca"
 )
 
-// A frame names cells, rates and refusals within 100 columns, and says so when the gateway is away.
+// A frame shows cells, rates and refusals within 100 columns, and says so if the gateway does not
+// answer.
 func TestTop_OneFrame_ShowsCellsRatesAndRefusals(t *testing.T) {
 	dev := launch(t, false, "dev", "--cells", "2", "--hosts", "20", "--data", t.TempDir(), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--cell-base-port", "0")
 	api := dev.await(`gRPC   (\S+)`)[1]

@@ -55,7 +55,7 @@ func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T)
 		if r.Hosts != 3 || r.Available != 2 || r.Disabled != 1 || r.Instances != 2 || r.NotCounted != 1 || r.Skipped != 1 || len(r.Odd) != 2 || !strings.Contains(r.Odd[1].What, "host4.example") || !strings.Contains(r.Odd[0].What, "bad_uuid") || r.Odd[0].Do == "" {
 			t.Errorf("the fleet: %+v, odd %+v", r.Report, r.Odd)
 		}
-		// Of a host with 65536 MiB * 1.2, 8192 in use, 34 instances of 2048 MiB fit.
+		// 34 instances of 2048 MiB fit on a host with 65536 MiB * 1.2, of which 8192 are used.
 		if len(r.Flavors) != 3 || r.Flavors[0].Fits != 0 || r.Flavors[1].Fits != 0 || r.Flavors[2].Fits != 68 || !strings.Contains(r.Flavors[1].Problem, "2 lack trait CUSTOM_NOWHERE") || !strings.Contains(r.Flavors[0].Problem, "200 VCPU is more than the max_unit") || r.Flavors[0].Refusal == nil {
 			t.Errorf("what fits: %+v", r.Flavors)
 		}
@@ -75,7 +75,7 @@ func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T)
 	})
 }
 
-// placementTables are those of Placement's database that cellgate try reads.
+// placementTables are the tables of Placement's database that cellgate try reads.
 const placementTables = `CREATE TABLE resource_providers (id INTEGER, uuid VARCHAR(36), parent_provider_id INTEGER);
 CREATE TABLE resource_classes (id INTEGER, name VARCHAR(255));
 CREATE TABLE traits (id INTEGER, name VARCHAR(255));
@@ -94,7 +94,8 @@ const (
 	instanceOne = "d0000000-0000-4000-8000-000000000001"
 )
 
-// Dumps made yesterday: hosts are up or down as they were then, and what they have is Placement's.
+// The dumps are from yesterday. Hosts are up or down as they were then, and their inventories are
+// Placement's.
 func TestTry_Dumps_AreReadInAServerOfTheirOwn(t *testing.T) {
 	server := mariatest.Start(t)
 	c := newNovaCell(t, legacytest.MariaDB, 3, "127.0.0.1:1")
@@ -119,7 +120,8 @@ func TestTry_Dumps_AreReadInAServerOfTheirOwn(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitDone {
 		t.Fatalf("status %d, %v\n%s%s", status, err, out, stderr)
 	}
-	// Of host2 and host3 Placement has no provider. host1 has 128 VCPUs, of which 126 are used, and a VGPU more.
+	// Placement has no provider for host2 and host3. host1 has 128 VCPUs, of which 126 are used,
+	// and a VGPU.
 	if r.Hosts != 1 || r.Available != 1 || len(r.Unprovided) != 2 || len(r.Odd) != 2 || r.Instances != 1 {
 		t.Errorf("the fleet: %+v", r.Report)
 	}
@@ -134,7 +136,7 @@ func TestTry_Dumps_AreReadInAServerOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A Placement answers by its API as its database does.
+// Placement's API gives the same result as its database.
 func TestTry_PlacementAPI_ProvidesHosts(t *testing.T) {
 	c := newNovaCell(t, legacytest.MariaDB, 2, "127.0.0.1:1")
 	c.cell.Insert(t, "instances", c.instance(1, "host1"))
@@ -189,7 +191,7 @@ func TestTry_PlacementAPI_ProvidesHosts(t *testing.T) {
 	}
 }
 
-// placementOf is a Placement that is read.
+// placementOf is a read-only Placement.
 type placementOf struct {
 	placement.Backend
 	providers []*placement.Provider
@@ -214,7 +216,7 @@ func (p placementOf) Consumers(_ context.Context, q placement.ConsumerQuery) (al
 	return all, nil
 }
 
-// A database that nobody writes to may be a stopped replica: what it has is of then.
+// A database that nobody writes to may be a stopped replica with old data.
 func TestTry_SilentDatabase_WarnsAndSaysTheAge(t *testing.T) {
 	c := newNovaCell(t, legacytest.MariaDB, 2, "127.0.0.1:1")
 	c.cell.Exec(t, "UPDATE services SET last_seen_up = last_seen_up - INTERVAL 5 HOUR, created_at = created_at - INTERVAL 5 HOUR")
@@ -227,7 +229,7 @@ func TestTry_SilentDatabase_WarnsAndSaysTheAge(t *testing.T) {
 	}
 }
 
-// zipped is the path of a new file with a text, compressed.
+// zipped writes a text into a new compressed file and returns its path.
 func zipped(t *testing.T, text []byte) string {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "*.sql.gz")
@@ -249,7 +251,7 @@ func TestTry_NoDump_SaysWhatIsWrong(t *testing.T) {
 		"-- MariaDB dump\n/*!40101 SET NAMES utf8 */;\nCREATE TABLE `x` (`y` int);\n": "has rows in compute_nodes: dump1",
 	} {
 		if strings.HasPrefix(text, "--") {
-			mariatest.Start(t) // skipped where there is none
+			mariatest.Start(t) // skips if there is no MariaDB
 		}
 		_, stderr, status := typed(t.Context(), "", "try", "--dump", zipped(t, []byte(text)))
 		if status == exitDone || !strings.Contains(stderr, want) {
@@ -303,7 +305,8 @@ func TestTry_WithoutDatabase_IsWrongUsage(t *testing.T) {
 	}
 }
 
-// A user without rights on what only cellgate try reads gets the rest, and the statement that gives the right.
+// If a user has no rights on tables that only cellgate try reads, the result is partial, with the
+// statement that grants the right.
 func TestTry_WithoutRightsOnTables_IsPartialAndNamesTheGrant(t *testing.T) {
 	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
 		c := newNovaCell(t, k, 2, "127.0.0.1:1")

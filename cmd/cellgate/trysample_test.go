@@ -21,12 +21,12 @@ import (
 
 var updateSample = flag.Bool("update-sample", false, "write samples/nova.sql.gz anew")
 
-// trySample has a cell's and the API's database of a cloud of 1,000 hosts.
+// trySample is a dump of a cell's and the API's database of a cloud of 1,000 hosts.
 const trySample = "../../samples/nova.sql.gz"
 
 // The README's example: every host counts, and requests are placed again.
 func TestTry_BundledSample_PlacesItsRequestsAgain(t *testing.T) {
-	mariatest.Start(t) // skipped where there is none
+	mariatest.Start(t) // skips if there is no MariaDB
 	if *updateSample {
 		writeSample(t)
 	}
@@ -39,7 +39,8 @@ func TestTry_BundledSample_PlacesItsRequestsAgain(t *testing.T) {
 		t.Errorf("%d hosts, %d disabled, %d down, %d instances, %d not counted, %d odd rows, %d flavors, %d requests",
 			r.Hosts, r.Disabled, r.Down, r.Instances, r.NotCounted, len(r.Odd), len(r.Flavors), len(r.Replays))
 	}
-	// One is in a zone without hosts by now, and one was migrated to another zone.
+	// One request is for a zone whose only host is now disabled. One instance was migrated to
+	// another zone.
 	if s := r.Summary; s.Placed != 19 || s.Best < 15 || s.Refused != 1 || s.Unread != 0 {
 		t.Errorf("placed again: %+v: %+v", s, r.Replays)
 	}
@@ -69,15 +70,15 @@ var sampleFlavors = []sampleFlavor{
 	{"g1.small", 4, 8192, 40, 0},
 }
 
-// sampleCloud places instances one after the other as Nova does by default: by free VCPUs, memory and disk, each of them
-// from 0 to 1 over the hosts that pass.
+// sampleCloud places instances one after the other as Nova does by default: by free VCPUs, memory
+// and disk, each normalized to 0…1 over the hosts that pass.
 type sampleCloud struct {
 	zones []string
 	free  [3][]int
 	in    []int // zone, by host
 }
 
-// place is the host, from 0, of an instance in a zone; below 0 for any.
+// place returns the index of an instance's host in a zone. A zone below 0 means any.
 func (c *sampleCloud) place(zone int, f sampleFlavor) int {
 	var pass []int
 	for h, in := range c.in {
@@ -102,7 +103,7 @@ func (c *sampleCloud) place(zone int, f sampleFlavor) int {
 	return best
 }
 
-// sampleSpec is the RequestSpec, as Nova keeps it, of an instance.
+// sampleSpec returns an instance's RequestSpec, as Nova stores it.
 func sampleSpec(t *testing.T, uuid, zone string, f sampleFlavor) string {
 	var spec map[string]any
 	if err := json.Unmarshal([]byte(novaSpec(t, "001-tiny")), &spec); err != nil {
@@ -122,8 +123,9 @@ func sampleSpec(t *testing.T, uuid, zone string, f sampleFlavor) string {
 	return string(text)
 }
 
-// writeSample makes the databases and dumps them: instances are where a scheduler put them in their order. Of those with a
-// spec one is in a zone whose only host is disabled by now, and one was migrated by force to another zone than it asked for.
+// writeSample creates the databases and dumps them. A scheduler has placed the instances in order.
+// Of those with a spec, one is in a zone whose only host is now disabled, and one was
+// force-migrated to another zone than it asked for.
 func writeSample(t *testing.T) {
 	const hosts, count, specced = 1000, 5000, 40
 	server := mariatest.Start(t)

@@ -7,8 +7,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A kept decision names a host that could not be read, and why; no byte of the message
-// moves the terminal's cursor.
+// A stored decision names a host that could not be read, and why. No byte of the message can
+// control the terminal.
 func TestADecisionNamesUnreadableHosts(t *testing.T) {
 	d := &cellgatev1.Decision{DecisionId: "cell1.1", Refusal: "NO_VALID_HOST", Cells: []*cellgatev1.CellReport{
 		{Cell: "cell1", Hosts: 9, Rejects: []*cellgatev1.RejectCount{

@@ -15,9 +15,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Agents' files that have other allocation ratios than the rows, and no aggregates, do not hold
-// the gate: aggregates and ratios are Nova's in every state of it. In NATIVE a change of them
-// reaches placements, and goes from them. The contradiction of the ratio is a finding.
+// Agents whose files have other allocation ratios than the rows, and no aggregates, do not hold the
+// gate: aggregates and ratios are Nova's in every state. In NATIVE, placements follow when Nova
+// changes them. The different ratio is a finding.
 func TestNativeCell_NovaAggregatesAndRatiosChange_PlacementsFollow(t *testing.T) {
 	t.Parallel() // most of it waits
 	plan := upgradePlan{kind: legacytest.MariaDB, hosts: 2, settle: time.Second, refresh: 300 * time.Millisecond}
@@ -85,9 +85,9 @@ func (u *upgradeSystem) placesIn(zone string) string {
 	return out.GetDestinations()[0].GetSelected().GetServiceHost()
 }
 
-// Agents that report other names than their rows have, or nothing of what they run, hold the
-// gate of their cell: Nova would be answered with names that it does not have, and images
-// that name an architecture would find no host. No request shows it before.
+// Agents whose reports have other names than their rows, or no hypervisor, hold the gate of their
+// cell. Otherwise Nova would get names that it does not have, and images that require an
+// architecture would find no host. No earlier request would show it.
 func TestAgentsOfOtherNamesOrHypervisorsHoldTheGate(t *testing.T) {
 	testlong.Only(t, "TestNativeCell_NovaAggregatesAndRatiosChange_PlacementsFollow")
 	t.Parallel() // most of it waits

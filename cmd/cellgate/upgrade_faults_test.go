@@ -14,7 +14,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// upgradeFaults is what the demonstration breaks on the way.
+// upgradeFaults is what the demonstration breaks during the upgrade.
 type upgradeFaults struct {
 	u    *upgradeSystem
 	load *upgradeLoad
@@ -55,10 +55,9 @@ func (f *upgradeFaults) killCell(i int) {
 	mended()
 }
 
-// rollBackUnseen stops all gateways, rolls a compute back, ends an instance on it that the
-// load does not know, and starts the gateways: none remembers that the compute was new.
-// The cell falls back, and an import speaks for the host: the claim of the instance that has
-// ended goes.
+// rollBackUnseen stops all gateways, rolls a compute back and ends an instance on it that is not
+// part of the load. When the gateways start, none remembers that the compute was new. The cell
+// falls back, the host is imported, and the claim of the ended instance is released.
 func (f *upgradeFaults) rollBackUnseen(c *demoCell) {
 	u := f.u
 	u.t.Helper()
@@ -99,7 +98,7 @@ func (f *upgradeFaults) rollBackUnseen(c *demoCell) {
 	u.say("%s: imported again, the claim of the ended instance is gone, %v after the gateways were started", k.host, time.Since(began).Round(100*time.Millisecond))
 }
 
-// lasting gives an instance that was there before the load.
+// lasting returns an instance that existed before the load.
 func (k *compute) lasting() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -20,35 +20,35 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// upgradeLoad is users who start instances at a steady rate, through every gateway by
-// turns, and delete them later. There is always room: each refusal is a failure. While
-// something is broken on purpose a call that found nobody is sent again, through the next
-// gateway and with its request_id, as a conductor does.
+// upgradeLoad is users who start instances at a steady rate, through each gateway in turn, and
+// delete them later. There is always room, so each NO_VALID_HOST is a failure. While a part is
+// broken on purpose, a call that fails for another reason is repeated through the next gateway with
+// its request_id, as a conductor does.
 type upgradeLoad struct {
 	t     testing.TB
 	cells []*demoCell
 	conns []*grpc.ClientConn
-	// life is about how long an instance lives.
+	// life is about how long an instance runs.
 	life time.Duration
 
 	mu      sync.Mutex
 	sent    int
 	took    []time.Duration
 	sources map[cellgatev1.CellSource]int
-	// placed counts instances by cell and where the candidates of the cell came from.
+	// placed counts instances by cell and by the source of the cell's candidates.
 	placed   map[string]map[cellgatev1.CellSource]int
 	failures map[string]int
-	// half counts answers of which a part came from a table that was not whole; without
-	// those that went without a cell which was broken on purpose.
+	// half counts answers that used an incomplete table. without counts answers that lacked a cell
+	// which was broken on purpose.
 	half    map[string]int
 	without int
-	// broken counts what is broken now, mended is when something last was; again counts
-	// the calls that were sent again because of it.
+	// broken counts what is broken now. mended is when a part was last repaired. again counts calls
+	// that were repeated because of that.
 	broken, again int
 	mended        time.Time
 }
 
-// breaks says that something is broken on purpose, until the function is called.
+// breaks marks that a part is broken on purpose, until mended is called.
 func (l *upgradeLoad) breaks() (mended func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +90,7 @@ func newUpgradeLoad(t testing.TB, cells []*demoCell, conns []*grpc.ClientConn, l
 	return &upgradeLoad{t: t, cells: cells, conns: conns, life: life, sources: map[cellgatev1.CellSource]int{}, placed: map[string]map[cellgatev1.CellSource]int{}, failures: map[string]int{}, half: map[string]int{}}
 }
 
-// run starts rate instances a second until ctx ends, and waits for those that live.
+// run starts rate instances per second until ctx ends, and waits for those that still run.
 func (l *upgradeLoad) run(ctx context.Context, rate int) {
 	tick := time.NewTicker(time.Second / time.Duration(rate))
 	defer tick.Stop()
@@ -108,14 +108,14 @@ func (l *upgradeLoad) run(ctx context.Context, rate int) {
 
 var upgradeFlavors = [][3]int32{{1, 2048, 10}, {2, 4096, 20}, {2, 2048, 40}}
 
-// instance is the life of one: chosen, built, confirmed, deleted. Once ctx has ended it
-// is deleted at once.
+// instance runs one instance: selected, built, confirmed, deleted. When ctx ends, it is deleted at
+// once.
 func (l *upgradeLoad) instance(ctx context.Context, n int) {
 	bounded, cancel := context.WithTimeout(context.Background(), testwait.Limit)
 	defer cancel()
 	id, f := uuid.NewString(), upgradeFlavors[rand.IntN(len(upgradeFlavors))]
 	req := &cellgatev1.SelectDestinationsRequest{
-		// What a call that found nobody may have claimed ends with its lease.
+		// A claim of a call that failed ends with its lease.
 		RequestId: uuid.NewString(), InstanceUuids: []string{id}, ClaimTtl: durationpb.New(time.Minute),
 		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
 			Flavor: &cellgatev1.Flavor{Vcpus: f[0], MemoryMb: f[1], RootGb: f[2]}, ProjectId: "demo",
@@ -169,8 +169,8 @@ func (l *upgradeLoad) failed(why string) {
 	l.failures[why]++
 }
 
-// answered looks at an answer: every host of every cell was looked at, in a table that
-// was whole. A cell that is broken on purpose may be left out as a whole.
+// answered checks an answer: every host of every cell was considered, in a complete table. A cell
+// that is broken on purpose may be missing entirely.
 func (l *upgradeLoad) answered(resp *cellgatev1.SelectDestinationsResponse, err error, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,7 +203,7 @@ func (l *upgradeLoad) answered(resp *cellgatev1.SelectDestinationsResponse, err 
 	}
 }
 
-// sums are what the table of the demo shows.
+// sums returns the totals in the demonstration's table.
 func (l *upgradeLoad) sums() (sent, failures int, p99 string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,7 +213,7 @@ func (l *upgradeLoad) sums() (sent, failures int, p99 string) {
 	return l.sent, failures, quantile(slices.Clone(l.took), 0.99)
 }
 
-// demand fails the test for what must not have happened.
+// demand fails the test for everything that must not have happened.
 func (l *upgradeLoad) demand() {
 	l.t.Helper()
 	l.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// measure writes what the disk has left, as nova-compute does now and then.
+// measure writes the free disk space, as nova-compute does periodically.
 func (k *compute) measure() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -22,14 +22,14 @@ func (k *compute) measure() {
 	k.cell.write("UPDATE compute_nodes SET updated_at = UTC_TIMESTAMP(), disk_available_least = local_gb - ? WHERE uuid = ?", d+k.other, k.uuid)
 }
 
-// runs reports whether an instance is there.
+// runs reports whether an instance is on the compute.
 func (k *compute) runs(instance string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.instances[instance] != nil
 }
 
-// reserves has the agent reserve so much disk.
+// reserves makes the agent reserve so much disk.
 func (k *compute) reserves(gb int32) {
 	k.reports(func(s *agentv1.FullState) {
 		for _, in := range s.Providers[0].Inventories {
@@ -40,9 +40,9 @@ func (k *compute) reserves(gb int32) {
 	})
 }
 
-// In a cell whose disks are measured each few seconds only, while instances come and go all the time, the gate
-// opens, also where an agent leaves more than was measured: as Placement, which knows nothing of that. Where an agent
-// keeps back more than its row has in use it does not.
+// Disks are measured only every few seconds, while instances come and go all the time. The gate
+// still opens, also if an agent leaves more free than was measured, as Placement does, which does
+// not know the measurement. It does not open if an agent reserves more than its row has in use.
 func TestMeasuredDisksAreComparedHostByHost(t *testing.T) {
 	testlong.Only(t, "the comparison tests of cell")
 	t.Parallel() // most of it waits
@@ -73,7 +73,7 @@ func TestMeasuredDisksAreComparedHostByHost(t *testing.T) {
 		}
 	}
 	hosts := u.cells[0].order()
-	for i, k := range hosts { // each is as it was measured for a second of ten
+	for i, k := range hosts { // each measurement stays for one second of ten
 		all.Go(func() {
 			hold(ctx, time.Duration(i)*2500*time.Millisecond)
 			for n := i; ctx.Err() == nil; {

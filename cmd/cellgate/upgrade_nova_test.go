@@ -16,15 +16,15 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// Of every compute of the upgrade: it is small, so that two instances too many on one
-// host are seen.
+// Sizes and versions of every compute. Computes are small, so that two instances too many on a host
+// are noticed.
 const (
 	computeVCPUs, computeMemoryMB, computeDiskGB = 8, 16384, 200
 	oldCompute, newCompute                       = 61, 66
 )
 
-// demoCell is one cell of a simulated Nova: a real database with Nova's tables, and
-// computes that write to it as nova-compute does.
+// demoCell is one cell of a simulated Nova: a real database with Nova's tables, and computes that
+// write to it as nova-compute does.
 type demoCell struct {
 	t        testing.TB
 	number   int
@@ -33,12 +33,12 @@ type demoCell struct {
 	db       *legacytest.Database
 	computes map[string]*compute // by host
 
-	// used counts VCPUs in use, peak is the most there were.
+	// used counts the VCPUs in use, peak is their maximum.
 	mu         sync.Mutex
 	used, peak int
 }
 
-// use counts VCPUs that are in use now, or are not any more.
+// use adds VCPUs to those in use, or subtracts them.
 func (c *demoCell) use(vcpus int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *demoCell) use(vcpus int32) {
 	c.peak = max(c.peak, c.used)
 }
 
-// full is the part of the cell's VCPUs that is in use, and the most that was.
+// full returns the fraction of the cell's VCPUs that is in use, and its maximum.
 func (c *demoCell) full() (now, peak float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,16 +63,16 @@ type compute struct {
 
 	mu        sync.Mutex
 	instances map[string]*agentv1.Instance
-	// over counts instances that were built beyond what the host has.
+	// over counts instances that were built beyond the host's capacity.
 	over  int
 	agent *agent.Host
 	stop  func()
-	// unlisted is an instance that the agent does not list.
+	// unlisted is an instance that is missing from the agent's report.
 	unlisted string
-	// says changes what the agent reports; nil for nothing.
+	// says modifies the agent's report, unless nil.
 	says func(*agentv1.FullState)
-	// other is what is on the disk besides, in GB; periodic: it is measured by measure alone, as
-	// nova-compute's update_available_resource does, not with each instance.
+	// other is other data on the disk, in GB. periodic: the disk is measured only by measure, as in
+	// nova-compute's update_available_resource, not with each instance.
 	other    int32
 	periodic bool
 }
@@ -84,7 +84,7 @@ func (c *compute) has() (vcpus, memoryMB, diskGB int32) {
 	return vcpus, memoryMB, diskGB
 }
 
-// newDemoCell makes the rows of a cell whose computes are all old.
+// newDemoCell creates the rows of a cell whose computes are all old.
 func newDemoCell(t testing.TB, s legacytest.Server, api *legacytest.Database, number, hosts int) *demoCell {
 	t.Helper()
 	c := &demoCell{
@@ -115,7 +115,7 @@ func newDemoCell(t testing.TB, s legacytest.Server, api *legacytest.Database, nu
 		})
 		mappings = append(mappings, legacytest.Row{"id": id, "cell_id": number, "host": k.host})
 	}
-	// A compute that left long ago, with a version that held Nova's own gate for ever.
+	// A deleted compute, whose version would hold Nova's own gate for ever.
 	services = append(services, legacytest.Row{
 		"id": hosts + 1, "uuid": fmt.Sprintf("b%07d-0000-4000-8000-%012d", number, hosts+1), "host": c.name + "-gone", "binary": "nova-compute", "topic": "compute",
 		"report_count": 1, "disabled": false, "forced_down": false, "deleted": hosts + 1, "deleted_at": now.Add(-100 * time.Hour), "version": 9,
@@ -144,13 +144,13 @@ func (c *demoCell) write(statement string, args ...any) {
 	}
 }
 
-// beat is what each nova-compute writes every ten seconds.
+// beat writes every nova-compute's heartbeat, which comes every ten seconds.
 func (c *demoCell) beat() {
 	c.write("UPDATE services SET report_count = report_count + 1, last_seen_up = UTC_TIMESTAMP(), updated_at = UTC_TIMESTAMP() WHERE deleted = 0")
 }
 
-// build does what nova-compute does for a new instance: its row names the host, then
-// the host's own row has what it takes, then it is active. An agent reports it.
+// build does what nova-compute does for a new instance. The instance's row names the host, then the
+// host's row has its usage, then the instance is active. The agent reports it.
 func (k *compute) build(instance string, vcpus, memoryMB, diskGB int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,7 +181,7 @@ func (k *compute) destroy(instance string) {
 	k.save()
 }
 
-// save writes the host's row, and has the agent report, if there is one.
+// save writes the host's row, and makes the agent report, if there is one.
 func (k *compute) save() {
 	v, m, d := k.has()
 	k.cell.write(`UPDATE compute_nodes SET updated_at = UTC_TIMESTAMP(), vcpus_used = ?, memory_mb_used = ?, free_ram_mb = memory_mb - ?,
@@ -214,8 +214,7 @@ func (k *compute) state() *agentv1.FullState {
 	return s
 }
 
-// reports says how what the agent reports differs from now on from what its host is; nil
-// for not at all.
+// reports sets how the agent's report differs from the host from now on. nil means not at all.
 func (k *compute) reports(says func(*agentv1.FullState)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -224,7 +223,7 @@ func (k *compute) reports(says func(*agentv1.FullState)) {
 	}
 }
 
-// lists says which instance the agent does not list from now on; "" for none.
+// lists sets which instance is missing from the agent's report from now on, or "" for none.
 func (k *compute) lists(allBut string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -251,7 +250,7 @@ func (k *compute) upgrade(conn grpc.ClientConnInterface) {
 	k.stop = func() { cancel(); <-done }
 }
 
-// downgrade puts the old nova-compute back; the agent is gone.
+// downgrade reinstalls the old nova-compute and removes the agent.
 func (k *compute) downgrade() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -279,7 +278,7 @@ func (c *demoCell) upgraded() int {
 	return n
 }
 
-// over lists the hosts that held more than they have, and those whose row says so.
+// over lists the hosts that exceeded their capacity, and those whose row shows that.
 func (c *demoCell) over() []string {
 	var bad []string
 	for _, k := range c.computes {
@@ -298,7 +297,7 @@ func (c *demoCell) over() []string {
 	return bad
 }
 
-// order gives the hosts by name.
+// order returns the computes sorted by name.
 func (c *demoCell) order() []*compute {
 	list := make([]*compute, len(c.computes))
 	for _, k := range c.computes {

@@ -15,8 +15,8 @@ func (k *compute) service(set string) {
 	k.cell.write("UPDATE services SET "+set+", updated_at = UTC_TIMESTAMP() WHERE host = ? AND deleted = 0", k.host)
 }
 
-// keptFrom looks at a host whose service was disabled while its cell was LEGACY, and which
-// is NATIVE: nobody is placed there until Nova enables it; and then forces it down.
+// keptFrom checks a host whose service was disabled while its cell was LEGACY, and whose cell is
+// now NATIVE. Nothing is placed there until Nova enables the service. It then forces the host down.
 func (u *upgradeSystem) keptFrom(k *compute) {
 	u.t.Helper()
 	is := func(nova string) {
@@ -28,7 +28,7 @@ func (u *upgradeSystem) keptFrom(k *compute) {
 		})
 	}
 	is("disabled in Nova: HW failure")
-	// An operator of cellgate does not overrule Nova.
+	// An operator of cellgate cannot override Nova.
 	if _, err := cellgatev1.NewHostsClient(u.conns[0]).UpdateHost(u.t.Context(), &cellgatev1.UpdateHostRequest{HostUuid: k.uuid, AdminState: cellgatev1.HostAdmin_ENABLED}); err != nil {
 		u.t.Error(err)
 	}
@@ -41,7 +41,7 @@ func (u *upgradeSystem) keptFrom(k *compute) {
 	is("")
 }
 
-// host is a compute as people see it.
+// host returns a compute as operators see it.
 func (u *upgradeSystem) host(k *compute) *cellgatev1.Host {
 	ctx, cancel := context.WithTimeout(u.t.Context(), testwait.Limit)
 	defer cancel()

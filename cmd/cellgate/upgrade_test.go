@@ -19,29 +19,29 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// upgradePlan is how large a run is.
+// upgradePlan is the size of a run.
 type upgradePlan struct {
-	// kind is of the server of Nova's databases.
+	// kind is the kind of Nova's database server.
 	kind        legacytest.Kind
 	hosts, rate int
 	life        time.Duration
-	// filled are the instances of 2 VCPUs that each compute has before all else; 0: some
-	// computes have some of one VCPU.
+	// filled is the number of 2-VCPU instances on each compute at the start. With 0, some computes
+	// have some 1-VCPU instances.
 	filled int
-	// faults: gateways and cells are stopped and killed on the way; see upgradeFaults.
+	// faults: gateways and cells are stopped and killed during the upgrade; see upgradeFaults.
 	faults bool
-	// every is how long after one compute the next is upgraded; rest how long what was
-	// reached is looked at.
+	// every is the time between the upgrades of two computes. rest is how long each state that was
+	// reached is observed.
 	every, rest time.Duration
 	settle      time.Duration
 	// refresh is how often gateways read the tables and report.
 	refresh time.Duration
-	// down is after how long of an agent's silence its host is down, and heartbeat how
-	// often agents say something; 0: as a cell has it.
+	// down is the silence of an agent after which its host is down, heartbeat the interval of
+	// heartbeats. 0 means the cell's default.
 	down, heartbeat time.Duration
 }
 
-// demonstrates reports whether this is `make demo-upgrade`; a test is a small one.
+// demonstrates reports whether this is `make demo-upgrade`, which is larger than the test.
 func demonstrates() bool { return os.Getenv("CELLGATE_DEMO_UPGRADE") != "" }
 
 func upgradePlanOf(k legacytest.Kind) upgradePlan {
@@ -51,13 +51,12 @@ func upgradePlanOf(k legacytest.Kind) upgradePlan {
 	return upgradePlan{kind: k, hosts: 8, rate: 5, life: 3 * time.Second, every: 50 * time.Millisecond, rest: time.Second, settle: time.Second, refresh: 500 * time.Millisecond, down: 20 * time.Second, heartbeat: 2 * time.Second}
 }
 
-// TestI10_RollingUpgradeOfACloud upgrades three cells of a simulated Nova, compute by
-// compute, under a steady load through two gateways. Real processes, a real MariaDB, and with
-// CELLGATE_LONG a real PostgreSQL, with Nova's schema. Nothing is refused, nothing is over-allocated, every answer is of whole
-// tables; then one compute is rolled back, and its cell alone falls back. The
-// demonstration fills the cells to some 90 %, restarts a gateway and kills a cell on the
-// way, and rolls a second compute back while no gateway runs: Nova's rows speak for it then;
-// it is of MariaDB alone.
+// TestI10_RollingUpgradeOfACloud upgrades three cells of a simulated Nova, compute by compute,
+// under a steady load through two gateways. It uses real processes and a real MariaDB with Nova's
+// schema, and with CELLGATE_LONG also PostgreSQL. Nothing is refused or over-allocated, and every
+// answer uses complete tables. Then one compute is rolled back, and only its cell falls back. The
+// demonstration (MariaDB only) fills the cells to some 90 %, restarts a gateway and kills a cell.
+// It also rolls back a second compute while no gateway runs, so that Nova's rows decide.
 func TestI10_RollingUpgradeOfACloud(t *testing.T) {
 	t.Parallel() // most of it waits
 	if demonstrates() {
@@ -81,7 +80,8 @@ func rollingUpgrade(t *testing.T, plan upgradePlan) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all, watched sync.WaitGroup
 	watching, stop := context.WithCancel(t.Context())
-	// Heartbeats go on to the end: what is deleted ends a claim once a newer one is read.
+	// Heartbeats continue to the end: a deleted row ends a claim only after a newer heartbeat was
+	// read.
 	watched.Go(func() { u.beat(watching) })
 	watched.Go(func() { u.watch(watching, l) })
 
@@ -252,7 +252,7 @@ func (u *upgradeSystem) dial(addr string) *grpc.ClientConn {
 	return conn
 }
 
-// beat has every nova-compute say that it is up.
+// beat writes the heartbeats of every nova-compute.
 func (u *upgradeSystem) beat(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, c := range u.cells {
@@ -262,7 +262,7 @@ func (u *upgradeSystem) beat(ctx context.Context) {
 	}
 }
 
-// gates gives the gates as the first gateway shows them.
+// gates returns the gates as the first gateway shows them.
 func (u *upgradeSystem) gates() map[string]*cellgatev1.Gate { return u.gatesAt(u.conns[0]) }
 
 func (u *upgradeSystem) gatesAt(conn *grpc.ClientConn) map[string]*cellgatev1.Gate {
@@ -288,7 +288,7 @@ func count(states map[string]*cellgatev1.Gate, s cellgatev1.Gate_State) (n int) 
 	return n
 }
 
-// await waits until the gates are as told.
+// await waits until done accepts the gates.
 func (u *upgradeSystem) await(what string, done func(map[string]*cellgatev1.Gate) bool) {
 	u.t.Helper()
 	u.awaitAt(u.conns[0], what, done)
@@ -323,8 +323,8 @@ func (u *upgradeSystem) awaitAt(conn *grpc.ClientConn, what string, done func(ma
 	}
 }
 
-// awaitClaims waits until the live claims are those of the instances that there are,
-// each on its host, and none is leased any more: nothing was lost, nothing is left over.
+// awaitClaims waits until the live claims are exactly those of the existing instances, each on its
+// host and without a lease: none is lost or left over.
 func (u *upgradeSystem) awaitClaims() {
 	u.t.Helper()
 	want := map[string]string{}
@@ -362,8 +362,7 @@ func (u *upgradeSystem) say(format string, args ...any) {
 	u.lines = append(u.lines, upgradeLine{at: time.Since(u.began), what: fmt.Sprintf(format, args...)})
 }
 
-// full is the part of all VCPUs that is in use, and the sum of the most that was in each
-// cell.
+// full returns the fraction of all VCPUs that is in use, and the sum of each cell's maximum.
 func (u *upgradeSystem) full() (now, peak float64) {
 	for _, c := range u.cells {
 		n, p := c.full()
@@ -406,7 +405,7 @@ func (u *upgradeSystem) watch(ctx context.Context, l *upgradeLoad) {
 	}
 }
 
-// table is what happened so far.
+// table returns the lines so far.
 func (u *upgradeSystem) table() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -425,7 +424,7 @@ func (u *upgradeSystem) table() string {
 	return text.String()
 }
 
-// report prints the table, and demands what was promised.
+// report prints the table, and checks the results.
 func (u *upgradeSystem) report(l *upgradeLoad, back time.Duration) {
 	t := u.t
 	var text strings.Builder

@@ -12,10 +12,9 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// An agent that does not list an instance, of which Nova's rows say that it is on its
-// host, would have others placed on its room: the gate of its cell waits in SHADOW, and names
-// the instance; so does the doctor. The other cells do not wait. When the agent lists it the
-// gate opens by itself.
+// An agent's report misses an instance that Nova's rows have on its host, so others would be placed
+// on its room. The gate of its cell waits in SHADOW and names the instance, and so does the doctor.
+// Other cells do not wait. When the agent reports the instance, the gate opens by itself.
 func TestAnAgentThatDoesNotListAnInstanceHoldsTheGate(t *testing.T) {
 	testlong.Only(t, "the gate tests of cell, and TestDoctorUpgradeNamesInstancesWithoutAClaim")
 	t.Parallel() // most of it waits
@@ -52,7 +51,7 @@ func TestAnAgentThatDoesNotListAnInstanceHoldsTheGate(t *testing.T) {
 			t.Fatalf("the gate is %v", g)
 		}
 		waits := strings.Join(g.GetWaitsFor(), "; ")
-		// All else has held for longer than it has to.
+		// All other conditions have held for longer than required.
 		return g.GetState() == cellgatev1.Gate_SHADOW && waits == want && g.GetRegistered() == 2
 	})
 	rows := diagnoses(t, exitRefused, "upgrade", "--config", u.configs[0], "--cell", "cell1")

@@ -203,7 +203,7 @@ func TestExitStatusOfEveryKind(t *testing.T) {
 		nil:                  exitDone,
 		errors.New("broken"): exitRefused,
 		&config.Problems{}:   exitUsage,
-		// Who is silent counts, not what the silence is called.
+		// The exit status depends on which side is silent, not on the kind of the error.
 		&unreachableError{addr: "h:1", err: fault.New(fault.CellUnavailable, "x")}: exitUnreachable,
 		&serverError{fault.New(fault.CellUnavailable, "x")}:                        exitRefused,
 		&serverError{fault.Invalid("a", "x")}:                                      exitUsage,
@@ -222,8 +222,8 @@ func TestWordingShowsEveryField(t *testing.T) {
 	if got, want := wording(fmt.Errorf("x: %w", fault.New(fault.NotFound, "no claim"))), "x: no claim"; got != want {
 		t.Errorf("wording = %q, want %q", got, want)
 	}
-	// Of a gateway's answer the message is for the caller, of one's own process
-	// every cause is.
+	// Of a gateway's error the message is shown. Of an error in the command's own process every
+	// cause is.
 	failed := fault.Wrap(fault.CellUnavailable, fmt.Errorf("reading: %w", fault.Wrap(fault.Internal, errors.New("disk\non fire"), "row 7")), "shard")
 	if got, want := wording(fmt.Errorf("x: %w", failed)), "x: shard"; got != want {
 		t.Errorf("wording = %q, want %q", got, want)

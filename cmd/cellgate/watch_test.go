@@ -13,7 +13,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// listingCells answers ListCells with one cell, and says that it did.
+// listingCells answers ListCells with one cell, and signals each answer.
 type listingCells struct {
 	cellgatev1.UnimplementedCellsServer
 	answered chan struct{}
@@ -50,7 +50,7 @@ func TestWatch_GatewayStartsAnew_GoesOn(t *testing.T) {
 	addr, stop := serveCells(t, "127.0.0.1:0", cells)
 	watch := launch(t, true, "cells", "--watch=10ms", "--addr", addr)
 	<-cells.answered
-	<-cells.answered // the first answer has come when the second is asked for
+	<-cells.answered // the second query shows that the first answer has arrived
 	stop()
 	watch.await("no answer from the gateway at " + addr)
 	watch.await("trying again every 10ms")
@@ -58,7 +58,7 @@ func TestWatch_GatewayStartsAnew_GoesOn(t *testing.T) {
 	watch.await("the gateway at " + addr + " answers again")
 	watch.stop()
 	stop()
-	// One that never answered is an error at once.
+	// If the gateway never answered, the command fails at once.
 	if _, stderr, status := typed(t.Context(), "", "cells", "--watch=10ms", "--addr", addr); status != exitUnreachable || strings.Contains(stderr, "trying") {
 		t.Errorf("status %d\n%s", status, stderr)
 	}

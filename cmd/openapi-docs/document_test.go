@@ -19,7 +19,7 @@ import (
 	cellgateproto "cellgate/proto"
 )
 
-// operation is what the tests read of one.
+// operation is the part of an operation that the tests read.
 type operation struct {
 	ID          string   `json:"operationId"`
 	RPC         string   `json:"x-grpc"`
@@ -108,7 +108,8 @@ func TestDocument_ExamplesOfBodies_AreRequests(t *testing.T) {
 	}
 }
 
-// Each parameter but a page_token has an example, and a request of the examples keeps its bounds.
+// Each parameter except page_token has an example. A request made of the examples is within its
+// bounds.
 func TestDocument_ExamplesOfParameters_AreRequests(t *testing.T) {
 	for id, o := range operations(t) {
 		if len(o.Parameters) == 0 {
@@ -145,7 +146,8 @@ func TestDocument_ExamplesOfParameters_AreRequests(t *testing.T) {
 	}
 }
 
-// schemaCheck finds where a value is not of a schema of the document: what is not described, what lacks, other types.
+// schemaCheck finds where a value violates a schema of the document: undescribed fields, missing
+// fields, other types.
 type schemaCheck struct {
 	t       *testing.T
 	schemas map[string]map[string]any
@@ -301,7 +303,7 @@ func TestClients_GeneratedByOpenAPITypescript_Compile(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
 		"openapi.json": string(cellgateproto.OpenAPI),
-		// A caller of what is generated: a field that is not there would not compile.
+		// Code that uses the generated types: a field that does not exist would not compile.
 		"caller.ts": `import type { components, operations } from "./api";
 export const request: components["schemas"]["SelectDestinationsRequest"] = { instance_uuids: ["` + instance + `"], request_spec: { flavor: { vcpus: 2 } } };
 type Answer = operations["Cells_ListCells"]["responses"][200]["content"]["application/json"];
