@@ -17,23 +17,23 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// heartbeatEvery is what fakeCell tells its agents.
+// heartbeatEvery is the interval that fakeCell gives its agents.
 const heartbeatEvery = 10 * time.Second
 
-// fakeCell is the other end of the stream: it records what it hears and answers
-// as told. Its listener can be taken away and given back.
+// fakeCell is the other end of the stream. It records messages and answers as configured. Its
+// listener can be stopped and started again.
 type fakeCell struct {
 	agentv1.UnimplementedHostReportsServer
-	// refuse gives the problems of a state; nil accepts it. mute answers nothing.
+	// refuse returns the problems of a state, or nil to accept it. mute: nothing is answered.
 	refuse func(*agentv1.FullState) []string
 	mute   bool
-	// end is what every stream ends with at its first message; nil for none.
+	// end is the error that every stream ends with at its first message, or nil.
 	end error
 	// held is the version that refusals name as held.
 	held uint64
-	// reason of refusals; empty means a bad state.
+	// reason is the reason of refusals. "" means a bad state.
 	reason string
-	// answer, when set, has the answer to a delta.
+	// answer, unless nil, returns the answer to a delta.
 	answer func(*agentv1.Delta) *agentv1.ReportResponse
 
 	mu       sync.Mutex
@@ -67,8 +67,8 @@ func (c *fakeCell) Report(s grpc.BidiStreamingServer[agentv1.ReportRequest, agen
 	}
 }
 
-// hear records a message and gives its answer; an empty one is sent for a
-// heartbeat, as from a newer cell.
+// hear records a message and returns its answer. The answer to a heartbeat is empty, as from a
+// newer cell.
 func (c *fakeCell) hear(m *agentv1.ReportRequest) *agentv1.ReportResponse {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,14 +111,14 @@ func (c *fakeCell) accepted(boot string, version uint64) *agentv1.ReportResponse
 	}}}
 }
 
-// heardDeltas gives a copy of the deltas heard so far.
+// heardDeltas returns a copy of the deltas received so far.
 func (c *fakeCell) heardDeltas() []*agentv1.Delta {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]*agentv1.Delta(nil), c.deltas...)
 }
 
-// sendToAgent sends a message on the stream that was opened last.
+// sendToAgent sends a message on the newest stream.
 func (c *fakeCell) sendToAgent(m *agentv1.ReportResponse) {
 	c.mu.Lock()
 	s := c.last
@@ -126,7 +126,7 @@ func (c *fakeCell) sendToAgent(m *agentv1.ReportResponse) {
 	_ = s.Send(m)
 }
 
-// start serves on a new listener; stop breaks every stream.
+// start serves on a new listener. stop breaks every stream.
 func (c *fakeCell) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +153,7 @@ func (c *fakeCell) dial(string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// received gives copies of what was heard so far.
+// received returns copies of the messages received so far.
 func (c *fakeCell) received() (states []*agentv1.FullState, beats []time.Time, streams int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// Taken gives what claims take besides instances, by instance, and whether the cell has sent its
-// set of claims.
+// Taken returns what claims take in addition to instances, by instance, and whether the cell has
+// sent its set of claims.
 func TestWhatClaimsTake(t *testing.T) {
 	c, _ := claimsOf(smallHost(4)) // of instance 0
 	if got, known := c.Taken(rootUUID, "VCPU"); len(got) != 0 || known {

@@ -12,7 +12,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// claimsOf are a host's claims at a time that the test moves.
+// claimsOf returns a host's claims and their clock, which the test moves.
 func claimsOf(s *agentv1.FullState) (*Claims, *time.Time) {
 	at := noon
 	c := newClaims(s)
@@ -43,7 +43,7 @@ func is(t *testing.T, want agentv1.HostClaim_State, c *agentv1.HostClaim, err er
 	}
 }
 
-// statesOf are the states of the claims that are listed.
+// statesOf returns the states of the listed claims.
 func statesOf(c *Claims) map[string]agentv1.HostClaim_State {
 	all := map[string]agentv1.HostClaim_State{}
 	for _, x := range c.List() {
@@ -60,7 +60,7 @@ func TestAnOfferedClaimIsTakenUpByItsID(t *testing.T) {
 	if got.GetOperation() != "INSTANCE" || !got.GetOffered() || len(got.GetUsages()) != 1 || got.GetUsages()[0].GetAmount() != 8 {
 		t.Errorf("taken up: %v", got)
 	}
-	got, err = c.InstanceClaim(instanceClaimOf("a", 10, 8)) // again
+	got, err = c.InstanceClaim(instanceClaimOf("a", 10, 8)) // repeated
 	is(t, agentv1.HostClaim_HELD, got, err)
 	got, err = c.InstanceClaim(instanceClaimOf("a", 11, 0))
 	refusedAs(t, fault.InvalidRequest, got, err)
@@ -78,7 +78,7 @@ func TestAnOfferedClaimIsTakenUpByItsID(t *testing.T) {
 		t.Errorf("listed: %v", s)
 	}
 	c.ended("b", "RELEASED")
-	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8)) // instance 10 is there
+	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8)) // instance 10 is running
 	got, err = c.InstanceClaim(instanceClaimOf("a", 10, 0))
 	is(t, agentv1.HostClaim_RUNNING, got, err)
 	if s := statesOf(c); len(s) != 1 {
@@ -86,7 +86,7 @@ func TestAnOfferedClaimIsTakenUpByItsID(t *testing.T) {
 	}
 }
 
-// An operation may write uuids in capitals: they are those of the cell and of the reports.
+// An operation may write uuids in capitals. They equal those of the cell and of the reports.
 func TestOperationsMayWriteUUIDsInCapitals(t *testing.T) {
 	const claim = "dddddddd-0000-4000-8000-00000000000a"
 	upper := strings.ToUpper(claim)
@@ -102,7 +102,7 @@ func TestOperationsMayWriteUUIDsInCapitals(t *testing.T) {
 	got, err = c.AbortClaim(upper)
 	is(t, agentv1.HostClaim_ABORTED, got, err)
 
-	// Made here: what the report has is the same instance.
+	// A claim made on the host: the report's instance is the same.
 	in.ClaimId, in.InstanceUuid = strings.ToUpper("dddddddd-0000-4000-8000-00000000000b"), strings.ToUpper(instanceUUID(1))
 	got, err = c.InstanceClaim(in)
 	is(t, agentv1.HostClaim_HELD, got, err)
@@ -117,8 +117,8 @@ func TestOperationsMayWriteUUIDsInCapitals(t *testing.T) {
 	}
 }
 
-// A claim that nobody offered takes of the host at once, so that an offer for the same
-// room is rejected; it ends with its time, or when its instance is there.
+// A claim made on the host without an offer takes resources at once, so that an offer for the same
+// room is rejected. It ends after its time, or when its instance runs.
 func TestAClaimMadeOnTheHostTakesOfIt(t *testing.T) {
 	c, at := claimsOf(smallHost(4)) // 10 free
 	got, err := c.InstanceClaim(instanceClaimOf("a", 10, 0))
@@ -138,7 +138,7 @@ func TestAClaimMadeOnTheHostTakesOfIt(t *testing.T) {
 	if v := c.offered("r", offerTo("b", 11, 3)); v.GetReason() != agentv1.Verdict_NO_ROOM {
 		t.Errorf("verdict %v", v)
 	}
-	c.set("r", &agentv1.ClaimSet{}) // the cell's claims are not its own
+	c.set("r", &agentv1.ClaimSet{}) // the cell's set does not include claims made on the host
 	*at = at.Add(time.Minute - 1)
 	if s := statesOf(c); len(s) != 1 || s["a"] != agentv1.HostClaim_HELD {
 		t.Errorf("listed: %v", s)
@@ -155,13 +155,13 @@ func TestAClaimMadeOnTheHostTakesOfIt(t *testing.T) {
 	if s := statesOf(c); len(s) != 1 || s["b"] != agentv1.HostClaim_HELD {
 		t.Errorf("listed: %v", s)
 	}
-	got, err = c.InstanceClaim(instanceClaimOf("d", 12, 7)) // repeated later
+	got, err = c.InstanceClaim(instanceClaimOf("d", 12, 7)) // repeated after the instance runs
 	is(t, agentv1.HostClaim_RUNNING, got, err)
 	got, err = c.InstanceClaim(instanceClaimOf("e", 12, 1))
 	refusedAs(t, fault.ClaimRejected, got, err)
 }
 
-// A resize stands beside what the instance takes until it has the new size.
+// A resize counts in addition to the instance's usage until the instance has its new size.
 func TestAResizeOnTheHostStandsBesideTheInstance(t *testing.T) {
 	c, _ := claimsOf(smallHost(4)) // 10 free
 	resize := func(v int32) (*agentv1.HostClaim, error) {
@@ -219,13 +219,13 @@ func TestAnAbortIsToldToWhoOffered(t *testing.T) {
 		t.Error("sent twice")
 	default:
 	}
-	// A new stream offers it again, also when it was confirmed meanwhile or has other amounts.
+	// A new stream offers the claim again, even if it was confirmed meanwhile or has other amounts.
 	aborted("offered again", c.offered("new", offer(false)))
 	aborted("offered by another", c.offered("third", offer(true)))
 	other := offer(false)
-	other.Usages = vcpus(11) // more than there is
+	other.Usages = vcpus(11) // more than the host has
 	aborted("offered with other amounts", c.offered("new", other))
-	// An instance that is there after all is no abort any more.
+	// An instance that runs after all makes the abort void.
 	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5))
 	if v := c.offered("new", offer(false)); v.GetOutcome() != agentv1.Verdict_OK {
 		t.Errorf("the instance is there: %v", v)
@@ -239,7 +239,7 @@ func TestAnAbortedClaimTakesNothing(t *testing.T) {
 	c.offered("r", offerTo("a", 10, 5))
 	got, err = c.MoveClaim(&agentv1.MoveClaimRequest{ClaimId: "m", InstanceUuid: instanceUUID(11), Usages: vcpus(5)})
 	is(t, agentv1.HostClaim_HELD, got, err)
-	for _, id := range []string{"a", "a", "m", "m"} { // each again
+	for _, id := range []string{"a", "a", "m", "m"} { // each repeated
 		got, err = c.AbortClaim(id)
 		is(t, agentv1.HostClaim_ABORTED, got, err)
 	}
@@ -256,13 +256,13 @@ func TestAnAbortedClaimTakesNothing(t *testing.T) {
 	if s := statesOf(c); len(s) != 1 {
 		t.Errorf("listed: %v", s)
 	}
-	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10)) // instance 12 is there
+	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10)) // instance 12 is running
 	got, err = c.AbortClaim("b")
 	refusedAs(t, fault.AlreadyExists, got, err)
 }
 
-// An instance on the host is not left without its claim by an abort, whatever its size, nor
-// is one elsewhere that the cell has only this claim of.
+// An abort does not leave an instance on the host without its claim, whatever its size. Nor does it
+// abort the only claim that the cell has of an instance elsewhere.
 func TestWhatAnInstanceHasAloneIsNotAborted(t *testing.T) {
 	offer := func(id string, n int, moves string, confirmed bool) *agentv1.ClaimOffer {
 		o := offerTo(id, n, 5)
@@ -331,7 +331,7 @@ func TestAnAbortedClaimWhoseInstanceCameRuns(t *testing.T) {
 	c.offered("r", offerTo("a", 10, 5))
 	got, err := c.AbortClaim("a")
 	is(t, agentv1.HostClaim_ABORTED, got, err)
-	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5)) // instance 10 is there
+	c.observe(smallHost(4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5)) // instance 10 is running
 	if s := statesOf(c); s["a"] != agentv1.HostClaim_RUNNING {
 		t.Errorf("listed: %v", s)
 	}

@@ -62,7 +62,7 @@ func TestFleetReadyWhenEveryHostIsAccepted(t *testing.T) {
 	})
 }
 
-// changing is a source of one host, which gets what comes over states.
+// changing is a source of one host, whose states come from a channel.
 type changing struct {
 	host   *Host
 	states chan *agentv1.FullState
@@ -81,7 +81,7 @@ func (c changing) Run(ctx context.Context) error {
 	}
 }
 
-// What the source of a fleet changes is reported to every replica as the next version.
+// A change of a fleet's source is reported to every replica as the next version.
 func TestFleetReportsWhatItsSourceChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
@@ -111,7 +111,8 @@ func TestFleetReportsWhatItsSourceChanges(t *testing.T) {
 	})
 }
 
-// All agents at another cell's replica are one line, and do not ask again soon.
+// If all agents reach another cell's replica, that is logged in one line, and they do not try again
+// soon.
 func TestFleetAtAnotherCellsReplicaSaysSoOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts = 5

@@ -9,8 +9,8 @@ import (
 	"cellgate/schedule"
 )
 
-// pinnedGuest is a guest of four dedicated CPUs and four 1 GiB pages on each of so many
-// NUMA cells, as a cell sends it.
+// pinnedGuest is a guest with four dedicated CPUs and four 1 GiB pages on each of its NUMA cells,
+// as a cell sends it.
 func pinnedGuest(cells int) []byte {
 	numa := &schedule.InstanceNUMA{}
 	for n := range cells {
@@ -47,9 +47,9 @@ func (c *fakeCell) offered(t *testing.T, host *Host, id string, instance int, gu
 	return c.verdicts[len(c.verdicts)-1]
 }
 
-// What claims take of NUMA cells and of devices is judged by what the host reports and
-// what other claims hold of it: over the stream, on a simulated host with four cards
-// and room for four guests with 1 GiB pages.
+// Claims on NUMA cells and devices are judged by the host's report and by what other claims hold.
+// Here that goes over the stream, on a simulated host with four cards and room for four guests with
+// 1 GiB pages.
 func TestHardwareIsJudgedThroughTheStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		guest  []byte
@@ -86,8 +86,7 @@ func TestHardwareIsJudgedThroughTheStream(t *testing.T) {
 				cell.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimEnded{ClaimEnded: &agentv1.ClaimEnded{ClaimId: "c0", State: "RELEASED"}}})
 				expect("one has ended", "late", 10, ok)
 				expect("full again", "later", 11, c.reason)
-				// Once its instance is reported, what it takes is what the report says: here
-				// nothing.
+				// Once the instance is reported, its usage is what the report says: here nothing.
 				state, _ := host.State()
 				next := sharing(state)
 				next.Instances = append(next.Instances[:len(next.Instances):len(next.Instances)], &agentv1.Instance{InstanceUuid: instanceUUID(1), Usages: []*agentv1.Usage{

@@ -23,7 +23,7 @@ func vcpus(n int32) []*agentv1.Usage {
 	return []*agentv1.Usage{{ProviderUuid: rootUUID, ResourceClass: "VCPU", Amount: n}}
 }
 
-// smallHost has 8 - 1 VCPU at a ratio of 2, and instances of so many VCPUs each.
+// smallHost has 8 VCPUs, 1 reserved, at a ratio of 2, and instances of so many VCPUs each.
 func smallHost(instances ...int32) *agentv1.FullState {
 	s := &agentv1.FullState{
 		HostUuid: rootUUID, BootId: "b", Version: 1,
@@ -51,10 +51,10 @@ func TestAnOfferIsJudgedByWhatTheHostHasLeft(t *testing.T) {
 		{offerTo("a", 10, 5), ok},
 		{offerTo("b", 11, 4), agentv1.Verdict_NO_ROOM}, // 3 left
 		{offerTo("b", 11, 3), ok},
-		{offerTo("a", 10, 5), ok}, // again
+		{offerTo("a", 10, 5), ok}, // repeated
 		{offerTo("c", 12, 1), agentv1.Verdict_NO_ROOM},
 		{offerTo("d", 10, 1), agentv1.Verdict_INSTANCE_EXISTS},
-		{offerTo("e", 0, 4), ok}, // its instance is there already
+		{offerTo("e", 0, 4), ok}, // its instance runs already
 		{&agentv1.ClaimOffer{ClaimId: "f", InstanceUuid: instanceUUID(13), WantsVerdict: true, Usages: []*agentv1.Usage{{ProviderUuid: gpuUUID, ResourceClass: "VGPU", Amount: 1}}}, agentv1.Verdict_UNKNOWN_PROVIDER},
 	} {
 		v := l.offered(noon, "r", c.offer)
@@ -74,8 +74,7 @@ func TestAnOfferIsJudgedByWhatTheHostHasLeft(t *testing.T) {
 	}
 }
 
-// TestWhatEndsMakesRoom: a claim that ended, that moved away or that no set names any
-// more takes nothing.
+// A claim that ended, that moved away, or that a set does not include any more takes nothing.
 func TestWhatEndsMakesRoom(t *testing.T) {
 	full := func() *ledger {
 		l := newLedger(smallHost())
@@ -104,10 +103,8 @@ func TestWhatEndsMakesRoom(t *testing.T) {
 	}
 }
 
-// TestAResizeIsHeldBesideItsInstance: on the same host the new size counts with the old
-// one, until the instance has it.
-// An offer that comes after the claim's end, from a replica that had not read of it,
-// takes nothing; a claim that moved away may come back.
+// An offer that arrives after the claim's end, from a replica that had not read the end, takes
+// nothing. A claim that moved away may come back.
 func TestAnOfferAfterTheEndTakesNothing(t *testing.T) {
 	for state, back := range map[string]bool{"RELEASED": false, "REJECTED": false, "EXPIRED": true, "MOVED": true, "": true} {
 		l := newLedger(smallHost())
@@ -147,8 +144,8 @@ func TestAResizeIsHeldBesideItsInstance(t *testing.T) {
 	}
 }
 
-// TestTheLedgerNeverHoldsMoreThanThereIs: against sums made anew over everything, an OK
-// is given exactly when the claim fits.
+// The ledger is compared with sums that are recomputed from scratch. A claim gets OK exactly if it
+// fits.
 func TestTheLedgerNeverHoldsMoreThanThereIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLedger(smallHost())
@@ -191,7 +188,7 @@ func TestTheLedgerNeverHoldsMoreThanThereIs(t *testing.T) {
 					held[id] = o
 				}
 			case "end":
-				l.ended(noon, id, "MOVED") // it may come back
+				l.ended(noon, id, "MOVED") // the claim may come back
 				delete(held, id)
 			case "instances":
 				s := smallHost()
@@ -201,7 +198,7 @@ func TestTheLedgerNeverHoldsMoreThanThereIs(t *testing.T) {
 					s.Instances = append(s.Instances, &agentv1.Instance{InstanceUuid: instanceUUID(n), Usages: vcpus(instances[n])})
 				}
 				l.observe(s)
-				// All were offered at noon: the lesser claim_id was first.
+				// All were offered at noon, so the lower claim_id counts as earlier.
 				sums := int32(0)
 				for _, v := range instances {
 					sums += v
@@ -230,8 +227,8 @@ func TestTheLedgerNeverHoldsMoreThanThereIs(t *testing.T) {
 	})
 }
 
-// An offer that was fine is rejected when the host's newest state leaves it no room: the
-// later one of two, and none that is confirmed, taken up, or whose instance is there.
+// An accepted offer is rejected if the host's newest state leaves no room for it. Of two, the later
+// is rejected. A claim that is confirmed, taken up, or whose instance runs is never rejected.
 func TestAnOfferIsJudgedAgainByANewerState(t *testing.T) {
 	l := newLedger(smallHost()) // 14
 	for i, o := range []*agentv1.ClaimOffer{offerTo("z", 10, 4), offerTo("b", 11, 3), offerTo("a", 12, 2), offerTo("c", 13, 1)} {
@@ -263,7 +260,7 @@ func TestAnOfferIsJudgedAgainByANewerState(t *testing.T) {
 	wantVerdicts("r1")
 	state = smallHost(3, 2)
 	state.Version = 3
-	l.observe(state) // 2 too many: a, though its name is the first
+	l.observe(state) // 2 too many: a was offered last, though its id is the lowest
 	wantVerdicts("r2", "a")
 	wantVerdicts("r1", "a")
 	wantVerdicts("r1")

@@ -11,16 +11,16 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// stateOf is a state with so much IO under way.
+// stateOf is a state with the given IO workload.
 func stateOf(io int32) *agentv1.FullState {
 	s := Simulate(1, "cell1", 0)
 	s.IoWorkload = io
 	return s
 }
 
-// While the cell refuses the newest state, heartbeats name the one that it holds, also on a
-// stream that nothing was accepted on and where the host changes faster than it beats; once a
-// state is accepted they name that.
+// While the cell refuses the newest state, heartbeats name the version that the cell holds. That
+// also applies to a stream without an accepted state, and if the host changes faster than it sends
+// heartbeats. Once a state is accepted, heartbeats name that one.
 func TestARefusedAgentBeatsForTheStateThatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{held: 5, refuse: func(s *agentv1.FullState) []string {
@@ -74,7 +74,7 @@ func TestARefusedAgentBeatsForTheStateThatIsHeld(t *testing.T) {
 	})
 }
 
-// A refusal that comes once more, and names what is held by now, is heeded.
+// If a repeated refusal names a held version, heartbeats name that version.
 func TestARefusedAgentBeatsOnceSomethingIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{refuse: func(*agentv1.FullState) []string { return []string{"io_workload: must be 7"} }}
@@ -98,8 +98,8 @@ func TestARefusedAgentBeatsOnceSomethingIsHeld(t *testing.T) {
 	})
 }
 
-// An agent that is asked for its state meanwhile beats until it sends it, for what is held,
-// and for nothing when the next refusal names nothing.
+// If the cell requests a refused agent's state, heartbeats name the held version until the state is
+// sent. If the next refusal names no version, there are no heartbeats.
 func TestARefusedAgentIsAskedForItsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{held: 5, refuse: func(*agentv1.FullState) []string { return []string{"io_workload: must be 7"} }}

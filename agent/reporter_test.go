@@ -26,7 +26,8 @@ func TestReporterSendsStateThenHeartbeats(t *testing.T) {
 		if accepted != 1 {
 			t.Errorf("Accepted called %d times, want 1", accepted)
 		}
-		// The first beat comes within one interval, the second up to half a grid off it, then one each interval.
+		// The first heartbeat comes within one interval, the second up to beatGrid/2 off, then one
+		// per interval.
 		if n := len(beats); n < 10 || n > 11 {
 			t.Errorf("%d heartbeats in 10 intervals", n)
 		}
@@ -112,7 +113,7 @@ func TestReporterTellsRefusalOnceAndWaitsForChange(t *testing.T) {
 	})
 }
 
-// A cell that is too busy is asked again within seconds, and nobody is alarmed.
+// A state is offered to a busy cell again within seconds, without an alarm in the log.
 func TestReporterOffersAgainSoonToABusyCell(t *testing.T) {
 	for _, reason := range []string{"OVERLOADED", "OUTCOME_UNKNOWN"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -165,8 +166,8 @@ func TestBackoffGrowsWithinBounds(t *testing.T) {
 	}
 }
 
-// A host that was taken back from its agent, which lives, is the agent's again as soon
-// as that has said all of it.
+// If the cell refuses a state as STALE_GENERATION, the running agent sends its whole state soon, on
+// the same stream.
 func TestReporterSaysAllOfAHostThatWasTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}

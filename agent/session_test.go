@@ -26,8 +26,8 @@ func resync(epoch uint64, within time.Duration, renew bool) *agentv1.ReportRespo
 	}}}
 }
 
-// Changes go as deltas from the newest accepted state, one on its way at a time, and
-// the newest overtakes those that waited.
+// Changes are sent as deltas from the newest accepted state, one in flight at a time. The newest
+// state replaces those that wait.
 func TestChangesGoAsDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
@@ -51,7 +51,7 @@ func TestChangesGoAsDeltas(t *testing.T) {
 	})
 }
 
-// One state is on its way at a time: what changes meanwhile goes once, as the newest.
+// One state is in flight at a time. Changes in the meantime are sent once, as the newest state.
 func TestTheNewestStateOvertakesThoseThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
@@ -83,8 +83,8 @@ func TestTheNewestStateOvertakesThoseThatWait(t *testing.T) {
 	})
 }
 
-// A delta that is refused is followed by the whole state at once; only when that is
-// refused too does the agent wait.
+// A refused delta is followed by the whole state at once. Only if that is refused too does the
+// agent wait.
 func TestARefusedDeltaIsFollowedByTheWholeState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
@@ -104,8 +104,8 @@ func TestARefusedDeltaIsFollowedByTheWholeState(t *testing.T) {
 	})
 }
 
-// Resync: the whole state within the time that is given, with its epoch; heartbeats go
-// on meanwhile, and a change is not held back.
+// After a Resync, the agent sends its whole state within the given time, with the Resync's epoch.
+// Heartbeats continue meanwhile, and a change is not delayed.
 func TestResyncAsksForTheWholeState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
@@ -114,7 +114,7 @@ func TestResyncAsksForTheWholeState(t *testing.T) {
 		synctest.Wait()
 		const within = 10 * time.Minute
 		c.sendToAgent(resync(3, within, false))
-		c.sendToAgent(resync(3, within, false)) // again: no other time is drawn
+		c.sendToAgent(resync(3, within, false)) // repeated: no new time is drawn
 		time.Sleep(within + time.Second)
 		synctest.Wait()
 		states, beats, _ := c.received()
@@ -140,7 +140,7 @@ func TestResyncAsksForTheWholeState(t *testing.T) {
 	})
 }
 
-// With renew the whole state is a new version; a time that no cell would give is none.
+// With renew, the whole state is a new version. A time that no cell would give counts as none.
 func TestResyncRenewsTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
@@ -156,8 +156,8 @@ func TestResyncRenewsTheState(t *testing.T) {
 	})
 }
 
-// An agent whose version is below the one the cell has goes on above it; one that is not
-// takes no step for it.
+// An agent whose version is below the cell's continues above it. Other agents do not skip versions
+// for that.
 func TestResyncRenewsAboveWhatTheCellHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
@@ -183,8 +183,8 @@ func TestResyncRenewsAboveWhatTheCellHas(t *testing.T) {
 	})
 }
 
-// What was aborted while the host did not know its instances is told again once the cell has
-// a state that does.
+// An abort from before the host knew its instances is sent again once the cell has accepted a state
+// with known instances.
 func TestAnAbortIsToldAgainOnceInstancesAreKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
@@ -227,7 +227,7 @@ func TestAnAbortIsToldAgainOnceInstancesAreKnown(t *testing.T) {
 	})
 }
 
-// An agent whose first state is asked for again says it again at once.
+// An agent whose first state is requested again sends it again at once.
 func TestTheFirstResyncIsAnsweredAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{mute: true}
@@ -249,7 +249,7 @@ func TestTheFirstResyncIsAnsweredAtOnce(t *testing.T) {
 		if states, _, _ := c.received(); len(states) != 3 {
 			t.Errorf("%d states", len(states))
 		}
-		// Accepted, it is as the first one again.
+		// After an acceptance, the next Resync counts as a first one.
 		c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Accepted{Accepted: &agentv1.Accepted{Version: 1}}})
 		synctest.Wait()
 		busier(host, 10)
@@ -262,7 +262,7 @@ func TestTheFirstResyncIsAnsweredAtOnce(t *testing.T) {
 	})
 }
 
-// A cell that answers every state with Resync is not asked in a circle.
+// If a cell answers every state with a Resync, the agent does not answer in a tight loop.
 func TestResyncAfterResyncIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{mute: true}
@@ -279,7 +279,7 @@ func TestResyncAfterResyncIsPaced(t *testing.T) {
 	})
 }
 
-// One of the replicas is asked to write; when it is gone, another one.
+// One of the replicas is asked to write. If that replica is gone, another one is.
 func TestOneReplicaIsAskedToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cells := map[string]*fakeCell{"a": {}, "b": {}, "c": {}}
@@ -316,7 +316,7 @@ func TestOneReplicaIsAskedToWrite(t *testing.T) {
 	})
 }
 
-// Hosts spread over the replicas, and only those of one that goes move.
+// Hosts are spread over the replicas. If a replica goes, only its hosts move.
 func TestWritersAreSpread(t *testing.T) {
 	count := map[string]int{}
 	for i := range 3000 {

@@ -7,9 +7,9 @@ import (
 	"cellgate/schedule"
 )
 
-// Hosts h021 to h025 report NUMA cells, h024 and h025 cards besides; guests that ask for
-// two pinned nodes with huge pages, or for a card near its node, find them there, as many
-// as there is room for.
+// Hosts h021 to h025 report NUMA cells, and h024 and h025 also cards. Guests that ask for two
+// pinned nodes with huge pages, or for a card near its node, fit there, as many as there is room
+// for.
 func TestSimulatedHardwareTakesGuests(t *testing.T) {
 	pinned := func(dedicated int, pageKB int64) *schedule.InstanceNUMA {
 		var cells []schedule.InstanceCell
@@ -60,5 +60,5 @@ func TestSimulatedHardwareTakesGuests(t *testing.T) {
 	}
 }
 
-// isQuad: four nodes take twice as much as two.
+// isQuad reports whether a host has four nodes, which have room for twice as many guests as two.
 func isQuad(s *agentv1.FullState) bool { return inventory(s, "VCPU").GetTotal() == 224 }

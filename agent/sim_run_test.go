@@ -9,12 +9,11 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// computing is a simulation of a host that is told of claims by one replica, in virtual
-// time.
+// computing is a simulated host that gets claims from one replica, in virtual time.
 type computing struct {
 	t    *testing.T
 	host *Host
-	// seeds are the instances that it has from the start.
+	// seeds is the number of its initial instances.
 	seeds int
 }
 
@@ -34,7 +33,7 @@ func (c *computing) root() string {
 	return s.GetHostUuid()
 }
 
-// vcpus is how many VCPUs the host has, and how many of these are free.
+// vcpus returns the host's VCPUs, and how many are free.
 func (c *computing) vcpus() (all, free int32) {
 	l := c.host.claims.ledger
 	s := stock{c.root(), "VCPU"}
@@ -49,8 +48,8 @@ func (c *computing) asked(id string, instance int, vcpus int32) *agentv1.Verdict
 	})
 }
 
-// runs demands the VCPUs of the instances that are reported beside the first ones, and how
-// many reports there were.
+// runs checks the VCPUs of the reported instances except the initial ones, and the number of
+// reports.
 func (c *computing) runs(when string, version uint64, want map[int]int32) {
 	c.t.Helper()
 	time.Sleep(simStart + 2*simPace)
@@ -89,8 +88,8 @@ func compute(t *testing.T, test func(*computing)) {
 	})
 }
 
-// A claim's instance runs once it is confirmed, and no more once the claim has ended,
-// however that is told; several changes are one report.
+// A claim's instance runs once the claim is confirmed, and stops when the claim has ended,
+// whichever message says so. Several changes make one report.
 func TestSimulatedHostsRunWhatIsConfirmed(t *testing.T) {
 	compute(t, func(c *computing) {
 		c.offer("a", 1, 2, false, nil)
@@ -113,15 +112,14 @@ func TestSimulatedHostsRunWhatIsConfirmed(t *testing.T) {
 	})
 }
 
-// The room of a claim that ended is free at once, though the host has not yet reported
-// that the instance is gone.
+// The room of an ended claim is free at once, even if the host still reports the instance.
 func TestSimulatedHostsMakeRoomAtOnce(t *testing.T) {
 	compute(t, func(c *computing) {
 		_, most := c.vcpus()
 		c.offer("a", 1, most, true, nil)
 		c.runs("confirmed", 2, map[int]int32{1: most})
 		c.host.claims.ended("a", "RELEASED")
-		c.host.renew(2, 0) // a state that still has it
+		c.host.renew(2, 0) // a state that still has the instance
 		if v := c.asked("b", 2, most); v.GetOutcome() != agentv1.Verdict_OK {
 			t.Errorf("all that the ended claim's instance took: %v", v)
 		}
@@ -156,7 +154,8 @@ func TestSimulatedHostsFollowMoves(t *testing.T) {
 	})
 }
 
-// What takes NUMA cells or devices is not run: the host does not report what it takes.
+// A claim on NUMA cells or devices starts no instance, because the simulated host does not report
+// hardware usage.
 func TestSimulatedHostsDoNotRunHardware(t *testing.T) {
 	compute(t, func(c *computing) {
 		c.offer("a", 1, 2, true, func(o *agentv1.ClaimOffer) { o.Guest = pinnedGuest(1) })

@@ -14,7 +14,7 @@ const (
 	left  = "6f70656e-0000-4000-8000-0000000000a3"
 )
 
-// usedDisk is a disk of 500 GB, with directories, and so much in use besides; in GB.
+// usedDisk is a disk of 500 GB, with directories and besides GB of other data.
 func usedDisk(besides int64, directories map[string]int64) func(string) (DiskUse, error) {
 	use := DiskUse{Available: (500-besides)<<30 + 12345, Directories: map[string]int64{}}
 	for uuid, gb := range directories {
@@ -24,8 +24,8 @@ func usedDisk(besides int64, directories map[string]int64) func(string) (DiskUse
 	return func(string) (DiskUse, error) { return use, nil }
 }
 
-// What a disk has in use besides the disks that instances and claims have is reserved, or what is configured
-// if that is more. A directory of nobody's is such use, once it is known whose there are.
+// Disk use other than the disks of instances and claims is reserved, or the configured amount if
+// that is more. A directory of no instance counts as such use, once all instances are known.
 func TestReservedOfADiskInUse(t *testing.T) {
 	instance := func(gb int32) list {
 		i := Instance{UUID: mine}
@@ -85,7 +85,7 @@ func TestReservedOfADiskInUse(t *testing.T) {
 	}
 }
 
-// A probe asks what the cell and operations on the host have claimed.
+// A probe considers claims of the cell and of operations on the host.
 func TestAProbeCountsClaimsOnItsDisk(t *testing.T) {
 	s := plain()
 	s.ReserveUsedDisk = true

@@ -8,7 +8,7 @@ import (
 	"cellgate/internal/config"
 )
 
-// What one form writes the other reads: a set survives being written as a list.
+// A set that is written as a list is read back unchanged.
 func FuzzCPUSets(f *testing.F) {
 	for _, s := range []string{"", "0", "0-3,8\n", "3,1-2,2", "^1,0-3", " 5 - 7 ,,", "0-16384", "1-0", "-1", "99999999999999999999", "0-3:1/2"} {
 		f.Add(s)
@@ -60,7 +60,7 @@ func FuzzMemTotal(f *testing.F) {
 	})
 }
 
-// A spec that is read names nothing but devices that agree with it.
+// A spec that can be read matches only devices that agree with it.
 func FuzzDeviceSpec(f *testing.F) {
 	f.Add("8086", "154c", "0000:81:02.*", "0000:81:02.1")
 	f.Add("0x8086", "*", ":00.", "0000:81:00.0")
@@ -104,8 +104,8 @@ func FuzzInstance(f *testing.F) {
 	})
 }
 
-// Whatever stands in the files of a machine, the read ends with an error or a state
-// that the scheduler reads.
+// Whatever is in a machine's files, the read ends with an error, or with a state that the scheduler
+// can read.
 func FuzzMachine(f *testing.F) {
 	f.Add("sys/devices/system/cpu/online", "0-99")
 	f.Add("sys/devices/system/node/online", "0-70")

@@ -72,7 +72,7 @@ func TestIdentityIsMadeOnceAndKept(t *testing.T) {
 		t.Errorf("%s after %s", again.UUID, made.UUID)
 	}
 	closed(t, again)
-	// A machine whose id is not known is not another one.
+	// An unknown machine id does not count as another machine.
 	for _, machine := range []string{"", "m1"} {
 		c.Machine = machine
 		closed(t, identity(t, c))
@@ -112,7 +112,7 @@ func TestIdentityOfAnotherHostIsRefused(t *testing.T) {
 		write(t, host, text)
 		refused(t, c, host, "says not whose")
 	}
-	// As its advice says.
+	// Does what the error advises.
 	if err := os.Remove(host); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func TestInstancesOfADirectoryAreReported(t *testing.T) {
 	}
 }
 
-// Each file that is wrong is named, all at once.
+// Each wrong file is named, all at once.
 func TestBadInstancesAreNamed(t *testing.T) {
 	object := func(more string) string { return `{"instance_uuid": "` + first + `"` + more + `}` }
 	for text, want := range map[string]string{
@@ -95,7 +95,7 @@ func TestBadInstancesAreNamed(t *testing.T) {
 	}
 }
 
-// A uuid is the same in capitals: it is told as cells have it, once.
+// A uuid in capitals is the same uuid. It is reported once, in lower case.
 func TestInstancesInCapitals(t *testing.T) {
 	const lower = "abcdef12-0000-4000-8000-00000000abcd"
 	upper := strings.ToUpper(lower)
@@ -114,7 +114,7 @@ func TestInstancesInCapitals(t *testing.T) {
 	}
 }
 
-// An instance that the host cannot have is named.
+// An instance that the host cannot hold is named.
 func TestInstancesThatDoNotFitTheMachine(t *testing.T) {
 	for want, i := range map[string]Instance{
 		"the host has no PCPU":                  {Resources: map[string]int32{"PCPU": 1}},

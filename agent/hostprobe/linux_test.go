@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What the directories of instances take is told one by one, whatever else lies beside them.
+// The usage of each instance directory is reported separately, whatever other files are beside
+// them.
 func TestWhatDirectoriesOfInstancesTake(t *testing.T) {
 	write := func(name string) {
 		t.Helper()
@@ -21,7 +22,7 @@ func TestWhatDirectoriesOfInstancesTake(t *testing.T) {
 		if _, err := f.Write(make([]byte, 4<<20)); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Sync(); err != nil { // It has its blocks then.
+		if err := f.Sync(); err != nil { // allocates its blocks
 			t.Fatal(err)
 		}
 		if err := f.Close(); err != nil {

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*.json anew")
 
-// sriov is the settings of the machine two-nodes with everything that it has in use.
+// sriov is the settings of the machine two-nodes, with everything that they use.
 func sriov() Settings {
 	s := plain()
 	s.SharedCPUs, s.DedicatedCPUs = "0-1,8-9", "2-3,10-11,4-7,12-15,^7"
@@ -34,8 +34,7 @@ func sriov() Settings {
 	return s
 }
 
-// The whole of what is reported of each machine is in testdata, for people to look at;
-// go test -update writes it.
+// testdata has the complete report of each machine, for people to read. go test -update writes it.
 func TestMachines(t *testing.T) {
 	for name, s := range map[string]Settings{"one-node": plain(), "two-nodes": sriov(), "no-numa": plain(), "arm64": plain(), "offline": plain()} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +65,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// shown writes a state with its facts as JSON instead of texts of it.
+// shown writes a state with its facts as JSON objects instead of strings.
 func shown(t *testing.T, s *agentv1.FullState) string {
 	t.Helper()
 	text, err := protojson.Marshal(s)
@@ -92,7 +91,7 @@ func shown(t *testing.T, s *agentv1.FullState) string {
 	return string(out) + "\n"
 }
 
-// bare leaves out what wraps the data of Nova's objects.
+// bare removes the wrappers around the data of Nova's objects.
 func bare(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -110,7 +109,7 @@ func bare(v any) any {
 	return v
 }
 
-// readable demands that the scheduler reads all facts of a state.
+// readable checks that the scheduler can read all facts of a state.
 func readable(t testing.TB, s *agentv1.FullState) {
 	t.Helper()
 	f := s.GetFacts()
@@ -153,7 +152,7 @@ func numbers(of any) (all []int) {
 	return all
 }
 
-// What is configured decides what is VCPU and what PCPU, as in Nova.
+// The configuration decides what is VCPU and what PCPU, as in Nova.
 func TestCPUSets(t *testing.T) {
 	for _, c := range []struct {
 		shared, dedicated string
@@ -204,8 +203,8 @@ func TestOfflineCPUsAreNotOffered(t *testing.T) {
 	}
 }
 
-// With every second thread off there is no hyperthreading, even where the kernel still
-// names the threads.
+// If every second thread is offline, there is no hyperthreading, even if the kernel still lists the
+// threads.
 func TestThreadsThatAreOffDoNotCount(t *testing.T) {
 	files := tree(t, "one-node")
 	files["sys/devices/system/cpu/online"].Data = []byte("0-3\n")
@@ -223,7 +222,7 @@ func TestThreadsThatAreOffDoNotCount(t *testing.T) {
 	}
 }
 
-// Reserved amounts and ratios are as Nova's; parts of a GiB are reserved whole.
+// Reserved amounts and ratios are as in Nova. Fractions of a GiB are rounded up when reserved.
 func TestReservedAndRatios(t *testing.T) {
 	s := plain()
 	s.ReservedCPUs, s.ReservedMemoryMB, s.ReservedDiskMB = 2, 4096, 10241
@@ -277,8 +276,8 @@ func TestVirtualization(t *testing.T) {
 	}
 }
 
-// Every file that something is read of, spoiled or gone, ends the read with its name,
-// or is one that need not be there.
+// If a file is corrupt or missing, the read ends with an error that names it, unless the file is
+// optional.
 func TestEveryFileThatCannotBeReadIsNamed(t *testing.T) {
 	optional := []string{"etc/machine-id", "sys/class/misc/kvm/dev", "sys/devices/system/cpu/present", "/class", "/mtu", "sys/class/net/eth9/device", "proc/sys/kernel/arch", "/uevent", "proc/cpuinfo"}
 	missing := []string{"topology/", "numa_node", "sriov_totalvfs", "nr_hugepages", "physfn", "sys/class/net", "node/online"}

@@ -48,7 +48,7 @@ func TestDeviceSpecs(t *testing.T) {
 	}{
 		{[]config.PCIDevice{{VendorID: "8086", ProductID: "1572"}}, []string{pf}, 0},
 		{[]config.PCIDevice{{VendorID: "0x8086", ProductID: "154C"}}, []string{vfs, vfs}, 0},
-		{[]config.PCIDevice{{Address: "0000:81:00.0"}}, []string{pf, vfs, vfs}, 0}, // and its functions
+		{[]config.PCIDevice{{Address: "0000:81:00.0"}}, []string{pf, vfs, vfs}, 0}, // with its virtual functions
 		{[]config.PCIDevice{{Address: "0:81:0.0", ProductID: "154c"}}, []string{vfs, vfs}, 0},
 		{[]config.PCIDevice{{Address: "81:00.*"}}, []string{pf}, 0},
 		{[]config.PCIDevice{{Address: ":02.1"}}, []string{"1 8086:154c type-VF at 1"}, 0},
@@ -110,8 +110,8 @@ func TestBadDeviceSpecsAreNamed(t *testing.T) {
 	}
 }
 
-// What an instance has is not free: its device, the whole of which that is a part, and
-// the parts of which it is the whole (nova/pci/stats.py, _handle_device_dependents).
+// Devices of instances are not free: the device itself, the physical function that it is a part of,
+// and the virtual functions of a physical function (nova/pci/stats.py, _handle_device_dependents).
 func TestDevicesOfInstancesAreNotFree(t *testing.T) {
 	all := []config.PCIDevice{{Address: "0000:81:00.0"}, {VendorID: "10de"}}
 	with := func(addresses ...string) Instance {
@@ -154,8 +154,8 @@ func (v vanishing) ReadFile(name string) ([]byte, error) {
 	return v.MapFS.ReadFile(name)
 }
 
-// A device that is taken out while the bus is read is left out; one that is there and
-// cannot be read is an error.
+// A device that is removed while the bus is read is omitted. A device that exists but cannot be
+// read is an error.
 func TestDevicesThatGoWhileTheyAreRead(t *testing.T) {
 	files := tree(t, "two-nodes")
 	s := plain()

@@ -71,7 +71,7 @@ func version(h *agent.Host) (*agentv1.FullState, uint64) {
 	return s, s.GetVersion()
 }
 
-// after lets reads happen.
+// after waits for so many reads.
 func after(reads int) {
 	time.Sleep(time.Duration(reads) * 10 * time.Second)
 	synctest.Wait()
@@ -184,7 +184,7 @@ func TestProbeReloads(t *testing.T) {
 		slow.Every = time.Hour
 		slow.Instances = list{{UUID: first, Resources: map[string]int32{"VCPU": 2}}}
 		p.Reload(bad)
-		p.Reload(slow) // takes the place of the one before, or follows it
+		p.Reload(slow) // replaces the earlier reload, or follows it
 		synctest.Wait()
 		if s, v := version(host); v != 3 || s.GetDisabled() || len(s.GetInstances()) != 1 {
 			t.Errorf("version %d: %v", v, s)

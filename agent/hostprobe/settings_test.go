@@ -9,8 +9,8 @@ import (
 	"cellgate/internal/config"
 )
 
-// What every cell refuses of names and aggregates is a problem of the settings, and keeps a
-// former configuration.
+// Names and aggregates that every cell refuses are a problem of the settings, and the previous
+// configuration stays.
 func TestSettingsThatEveryCellRefuses(t *testing.T) {
 	aggregate := config.Aggregate{UUID: "abcdef12-0000-4000-8000-00000000abcd", Name: "a"}
 	for path, change := range map[string]func(s *Settings){

@@ -46,7 +46,7 @@ func tree(t testing.TB, name string) fstest.MapFS {
 	return files
 }
 
-// reader reads a machine of testdata, whose disk has 500 GiB and a bit.
+// reader reads a machine of testdata, whose disk has slightly more than 500 GiB.
 func reader(t testing.TB, files fs.FS) Reader {
 	t.Helper()
 	return Reader{FS: files, Arch: "x86_64", PageKB: 4, Disk: func(path string) (int64, error) {
@@ -67,7 +67,7 @@ func plain() Settings {
 
 const hostUUID = "c0a80101-0000-4000-8000-000000000001"
 
-// report reads a machine of testdata and judges it.
+// report reads a machine of testdata and evaluates it.
 func report(t testing.TB, files fs.FS, s Settings, instances ...Instance) (*Report, error) {
 	t.Helper()
 	r := reader(t, files)
