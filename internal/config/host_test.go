@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What lists of a host say in a file, flags say too.
+// Flags can set a host's lists just as a file can.
 func TestHostFromFlags(t *testing.T) {
 	c, err := Load("agent", Source{Flags: map[string]string{
 		"agent.print":                    "true",
@@ -38,8 +38,7 @@ func TestHostFromFlags(t *testing.T) {
 	}
 }
 
-// A host that is only printed needs no cell; one that is simulated needs nothing of the
-// machine.
+// A host that is only printed needs no cell. A simulated one needs nothing of the machine.
 func TestAgentNeedsWhatItUses(t *testing.T) {
 	if _, err := Load("agent", Source{Flags: map[string]string{"agent.print": "true", "agent.host.state_dir": ""}}); err != nil {
 		t.Error(err)
@@ -54,7 +53,7 @@ func TestAgentNeedsWhatItUses(t *testing.T) {
 	}
 }
 
-// An alias of PCI devices is the same from a flag and written as one.
+// An alias of PCI devices is read from a flag, and is written in the same form.
 func TestPCIAliases(t *testing.T) {
 	text := "name=gpu,vendor_id=10de,product_id=1db6,device_type=type-PCI,numa_policy=required"
 	flags := map[string]string{"gateway.cells": "a=h:1", "gateway.pci_alias": text + ";name=any"}

@@ -40,7 +40,7 @@ func exampleFile(name string) string {
 	return filepath.Join("..", "..", "deploy", "examples", name+".yaml")
 }
 
-// exampleNames are all shipped files.
+// exampleNames returns the names of all shipped files.
 func exampleNames(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(exampleFile("*"))
@@ -53,8 +53,8 @@ func exampleNames(t *testing.T) []string {
 	return files
 }
 
-// What a shipped file says is the operator's word: it must not repeat a default, or that
-// would stand against nova.conf.
+// A key in a shipped file counts as set by the operator. It must not repeat a default, which would
+// contradict nova.conf.
 func TestShippedExamples_EveryKey_IsNoDefault(t *testing.T) {
 	for _, name := range exampleNames(t) {
 		section := strings.TrimRight(name, "0123456789")
@@ -64,7 +64,7 @@ func TestShippedExamples_EveryKey_IsNoDefault(t *testing.T) {
 		}
 		for _, k := range slices.Concat(Keys(section), Keys("log"), Keys("telemetry")) {
 			own, standard := Value(c, k.Path), Value(Default(), k.Path)
-			// The address is what the gateway's file names.
+			// The gateway's file names this address, so it is set explicitly.
 			if from[k.Path] != "" && k.Path != "cell.grpc" && reflect.DeepEqual(own.Interface(), standard.Interface()) || from[k.Path] != "" && own.Kind() == reflect.Slice && own.Len() == 0 {
 				t.Errorf("%s: %s says the default, %v", from[k.Path], k.Path, standard)
 			}
@@ -79,8 +79,7 @@ func TestShippedExamples_EveryKey_IsNoDefault(t *testing.T) {
 	}
 }
 
-// The files are one system: the gateway's cells are the cells' files, and each has
-// its agents.
+// The files are one system: the gateway's cells match the cells' files, and each cell has agents.
 func TestShippedExamplesAreOneSystem(t *testing.T) {
 	g := example(t, "gateway").Gateway
 	if len(g.Cells) != 3 {
@@ -287,8 +286,8 @@ func TestMissingFileIsAProblem(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "/nonexistent/c.yaml") {
 		t.Errorf("error = %v, want one that names the file", err)
 	}
-	// What it would have said is not known: nothing else is called wrong but what the
-	// flags themselves say.
+	// The file cannot be read, so its content is unknown. Only problems of the flags themselves are
+	// reported in addition.
 	for flag, want := range map[string]int{"": 1, "x": 2} {
 		flags := map[string]string{}
 		if flag != "" {
@@ -376,7 +375,7 @@ func TestRange_Values_AreJudged(t *testing.T) {
 	}
 }
 
-// Ranges that stand as constants elsewhere too.
+// Ranges that are also constants in other packages.
 func TestRange_Constants_Agree(t *testing.T) {
 	want := map[string]float64{
 		"gateway.drain_delay": float64(MaxDrainDelay), "cell.drain_delay": float64(MaxDrainDelay), "agent.hosts_per_conn": MaxStreams,
@@ -397,7 +396,7 @@ func TestRange_Constants_Agree(t *testing.T) {
 	}
 }
 
-// Of the agent's keys SIGHUP changes those of its host, but not who the host is.
+// SIGHUP changes the keys of the agent's host, except those that identify the host.
 func TestLasting_HostKeys_AreLeftOut(t *testing.T) {
 	one, other := Default(), Default()
 	other.Agent.Host = Host{StateDir: one.Agent.Host.StateDir, DiskPath: "/x", Traits: []string{"T"}, CPURatio: 2}
@@ -423,7 +422,7 @@ func TestReference_Page_IsCurrent(t *testing.T) {
 	}
 }
 
-// What only the process knows is reported with the rest, at its place.
+// Problems that only the process can find are reported with the others, in order.
 func TestProblemsOfTheProcessStandWithTheOthers(t *testing.T) {
 	file := write(t, "gateway:\n  filters: [NoFilter]\n  http: x\n")
 	_, err := Load("gateway", Source{File: file, Flags: map[string]string{"gateway.weighers": "a=1;b=2", "gateway.cells": "a=h:1"}, Check: func(c Config) []fault.Field {

@@ -13,8 +13,7 @@ import (
 	"cellgate/schedule"
 )
 
-// ask gives what becomes of one host: "" when it passes, else its detail, "false" for
-// none.
+// ask returns "" if the host passes, else the detail of its rejection, or "false" if there is none.
 func ask(t *testing.T, text string, r *schedule.Request, h schedule.Host) string {
 	t.Helper()
 	p, err := Compile(text)
@@ -56,8 +55,8 @@ func aHost() schedule.Host {
 	}
 }
 
-// Each variable, operators over different kinds of numbers, and what becomes of hosts
-// that lack what is asked for.
+// Each variable, operators over different kinds of numbers, and the result for hosts that lack a
+// fact.
 func TestAnswers(t *testing.T) {
 	r := &schedule.Request{
 		Resources: []schedule.Amount{{Class: "VCPU", N: 4}},
@@ -67,7 +66,7 @@ func TestAnswers(t *testing.T) {
 		`facts.cinder.free_gb > 500`:                                            "",
 		`facts.cinder.free_gb > 800`:                                            "false",
 		`facts.cinder.ssd`:                                                      "",
-		`facts.cinder.free_gb`:                                                  "no answer", // No bool.
+		`facts.cinder.free_gb`:                                                  "no answer", // not a bool
 		`facts.power.watts < 13 && facts.power.feed == "A"`:                     "",
 		`facts.power.dc.row == 3`:                                               "",
 		`facts["power"]["dc"]["row"] in [1, 3]`:                                 "",
@@ -76,15 +75,15 @@ func TestAnswers(t *testing.T) {
 		`has(facts.neutron) && facts.neutron.mtu > 1500`:                        "false",
 		`!has(facts.neutron) || facts.neutron.mtu > 1500`:                       "",
 		`facts.neutron.mtu > 1500 || facts.cinder.ssd`:                          "",
-		`facts[host.zone].x == 1`:                                               "missing", // A key that the text does not name.
+		`facts[host.zone].x == 1`:                                               "missing", // not in the text
 		`facts.power.feed > 3`:                                                  "no answer",
-		`facts.cinder.free_gb - 1 > 500`:                                        "no answer", // A double less an int.
+		`facts.cinder.free_gb - 1 > 500`:                                        "no answer", // a double minus an int
 		`facts.cinder.free_gb - 1.0 > 500`:                                      "",
 		`facts.cinder.pools.exists(p, p.gb > 100)`:                              "",
 		`facts.cinder.pools.all(p, p.gb > 100)`:                                 "false",
 		`facts.cinder.pools.map(p, p.name) == ["a", "b"]`:                       "",
 		`size(facts.cinder.pools) == 2`:                                         "",
-		`facts.keys.map(k, k) == ["a", "b", "c", "d"]`:                          "", // In order.
+		`facts.keys.map(k, k) == ["a", "b", "c", "d"]`:                          "", // sorted
 		`host.free.VCPU == 20.0 && host.used.VCPU == 12.0`:                      "",
 		`host.capacity.VCPU / host.free.VCPU > 1.5`:                             "",
 		`host.free.VGPU >= 1`:                                                   "missing: VGPU",
@@ -130,7 +129,7 @@ func TestALoopOverTraits(t *testing.T) {
 	}
 }
 
-// What a text weighs a host, and which hosts it does not.
+// The weight that a text gives a host, and the hosts that it cannot weigh.
 func TestWeights(t *testing.T) {
 	costly := `[` + strings.Repeat("1,", 300) + `1].map(x, x)[0]`
 	for text, want := range map[string]string{
@@ -177,7 +176,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// What an expression costs follows from what it does, and its host's part is counted.
+// The cost of an expression follows from its operations, and the part for each host is counted.
 func TestCosts(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	costs := func(text string, hosts int) error {
@@ -208,7 +207,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// What is wrong is told with its place.
+// A problem is reported with its position.
 func TestProblems(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                 "must not be empty",
@@ -239,7 +238,7 @@ func TestProblems(t *testing.T) {
 func TestReadsFacts(t *testing.T) {
 	for text, want := range map[string]bool{
 		`host.zone == "facts"`: false, `size(facts) > 0`: true, `host.free.VCPU > 1 || facts.a.b`: true,
-		`[1].exists(facts, facts == 1)`: true, // Its own variable of that name; it does no harm.
+		`[1].exists(facts, facts == 1)`: true, // its own variable of that name, which is harmless
 	} {
 		if p, err := Compile(text); err != nil || p.ReadsFacts() != want {
 			t.Errorf("%s: %v, %v; want %v", text, p.ReadsFacts(), err, want)
@@ -247,17 +246,17 @@ func TestReadsFacts(t *testing.T) {
 	}
 }
 
-// naive is a condition with what it is in Go.
+// naive is a condition and its Go implementation.
 type naive struct {
 	text string
-	// is gives the answer, or the key that is missing first.
+	// is returns the answer, or the first missing key.
 	is func(h *schedule.Host, facts map[string]map[string]float64) (bool, string)
 }
 
 func drawNaive(rng *rand.Rand, depth int) naive {
 	if depth > 0 && rng.IntN(3) > 0 {
 		a, b := drawNaive(rng, depth-1), drawNaive(rng, depth-1)
-		// CEL's: what decides without the other hides that it is missing.
+		// As in CEL: if one side decides, a missing value on the other side does not count.
 		join := func(op string, decides bool) naive {
 			return naive{"(" + a.text + op + b.text + ")", func(h *schedule.Host, f map[string]map[string]float64) (bool, string) {
 				x, lackX := a.is(h, f)
@@ -309,8 +308,8 @@ func drawNaive(rng *rand.Rand, depth int) naive {
 	}}
 }
 
-// Whatever the split into cells, the same hosts pass and the others are counted under
-// the same details, as a naive evaluation has it; and so with what a FilterCache keeps.
+// However hosts are split into cells, the same hosts pass and the others are counted under the same
+// details as by a naive evaluation. This also holds with a FilterCache.
 func TestAnswersAreThoseOfTheNaive(t *testing.T) {
 	norace.Skip(t, norace.Pure)
 	passed, lacking, asked := 0, 0, 0
@@ -399,7 +398,7 @@ func TestAnswersAreThoseOfTheNaive(t *testing.T) {
 	}
 }
 
-// Texts are compiled once, and forgotten when many others come.
+// Texts are compiled once, and dropped from the cache when many others come.
 func TestCacheForgets(t *testing.T) {
 	var c Cache
 	first, err := c.Compile(`host.io_ops < 1`)
@@ -422,7 +421,7 @@ func TestCacheForgets(t *testing.T) {
 	}
 }
 
-// The variables that docs/explanation/facts.md lists are those that there are.
+// The variables are those that docs/explanation/facts.md lists.
 func TestVariablesAreSorted(t *testing.T) {
 	var names []string
 	for _, v := range variables {

@@ -7,8 +7,8 @@ import (
 	"cellgate/schedule"
 )
 
-// FuzzCompile: any text is refused with what is wrong with it, or makes a program that
-// gives one host the same answer each time: it passes, or is rejected under one detail.
+// Any text is refused with its problem, or compiles to a program that always gives a host the same
+// answer: the host passes, or is rejected under one detail.
 func FuzzCompile(f *testing.F) {
 	for _, text := range []string{
 		`host.free.VCPU >= 4`, `facts.cinder.free_gb > 100 && facts.cinder.ssd`, `has(facts.power.watts) && facts.power.watts < 20`,
@@ -33,7 +33,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// answerOf gives how a host fares: "passes", or the filter's detail.
+// answerOf returns "passes", or the detail under which the host is rejected.
 func answerOf(t *testing.T, p *Program) string {
 	t.Helper()
 	e := schedule.NewTable().Edit()

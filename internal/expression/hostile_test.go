@@ -9,7 +9,7 @@ import (
 	"cellgate/schedule"
 )
 
-// hostile are texts that would take long over what aLargeHost has, with how they fare.
+// hostile are texts that would take long on aLargeHost, with their expected result.
 var hostile = map[string]string{
 	`facts.large.text.matches("(a|aa|aaa)*b{400}c")`: "too costly",
 	`facts.large.text.contains(facts.large.text)`:    "too costly",
@@ -32,7 +32,7 @@ var hostile = map[string]string{
 	`-1.0 in facts.large.numbers`:             "too costly",
 }
 
-// aLargeHost has facts of as many bytes as a host may have, nearly.
+// aLargeHost has facts of nearly as many bytes as a host may have.
 func aLargeHost() schedule.Host {
 	h := aHost()
 	maps, keys, numbers := []any{}, map[string]any{}, []any{}
@@ -69,7 +69,7 @@ func TestNoExpressionTakesLongOverAHost(t *testing.T) {
 	}
 }
 
-// A pattern may count, as long as what it counts is not too much.
+// A pattern may have counted repetitions, as long as they are not too large.
 func TestPatternsThatCount(t *testing.T) {
 	for text, want := range map[string]string{
 		`host.nodename.matches("^n[0-9]{1,4}$")`:   "",

@@ -15,14 +15,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// after is a moment past d, when all that waits for d has run.
+// after returns a channel that closes after d, when everything that waits for d has run.
 func after(d time.Duration) <-chan struct{} {
 	done := make(chan struct{})
 	time.AfterFunc(d+time.Second, func() { close(done) })
 	return done
 }
 
-// overloadedError reports whether an error says OVERLOADED, and when to try again.
+// overloadedError reports whether an error is OVERLOADED and has a retry delay.
 func overloadedError(err error) bool {
 	var e *fault.Error
 	return errors.As(err, &e) && e.Kind == fault.Overloaded && e.RetryAfter > 0
@@ -46,7 +46,7 @@ func TestBytes_Total_Bound(t *testing.T) {
 func TestHeavy_FewAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := New(Limits{})
-		first, err := in.Heavy(t.Context(), heavyCost*2) // more than there is
+		first, err := in.Heavy(t.Context(), heavyCost*2) // more than the limit
 		must(t, err)
 		light, err := in.Heavy(t.Context(), Light)
 		must(t, err)
@@ -142,7 +142,7 @@ func TestListener_AboveTheLimits_Closed(t *testing.T) {
 				t.Error("the third got an answer")
 			}
 			must(t, first.Close())
-			_ = first.Close() // counts once
+			_ = first.Close() // a second Close does not count
 			dial()
 			must(t, (<-accepted).Close())
 			must(t, second.Close())

@@ -45,7 +45,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// message is the first have bytes of a message that declares length.
+// message is the first have bytes of a message whose header declares length.
 func message(length, have int) []byte {
 	b := make([]byte, messageHeader+have)
 	binary.BigEndian.PutUint32(b[1:], uint32(length))
@@ -66,7 +66,7 @@ func (w *wire) data(t *testing.T, id uint32, end bool, b []byte) {
 	}
 }
 
-// through reads a wire through a meter, and gives what the server sees of it.
+// through reads a wire through a meter, and returns what the server sees of it.
 func (w *wire) through(in *Ingress, caller string, part func(int) int) (net.Conn, []byte, error) {
 	c := in.Meter(sent{r: bytes.NewReader(w.Bytes()), part: part}, caller, false)
 	seen, err := io.ReadAll(c)
@@ -185,7 +185,7 @@ func TestMeter_BeginsOfManyMessages_ConnectionEnds(t *testing.T) {
 	}
 }
 
-// A message that does not come, and one that no call takes, are not charged for long.
+// A message that never arrives, or that no call reads, is not charged for long.
 func TestMeter_Silence_Released(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := New(Limits{})
@@ -208,7 +208,7 @@ func TestMeter_Silence_Released(t *testing.T) {
 	})
 }
 
-// A connection whose calls are refused is read after a pause, once for each few of them.
+// If a connection's calls are refused, it is read only after a pause, once per few calls.
 func TestRead_CallsAreRefused_PausesBetweenReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t)

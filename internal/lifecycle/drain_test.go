@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// draining is a part of the journal that says when it is told to drain.
+// draining is a part of the journal that records when it is asked to drain.
 func (j *journal) draining(name string, fail <-chan error) Part {
 	p := j.part(name, fail)
 	p.Drain = func() { j.add("~" + name) }
@@ -46,8 +46,8 @@ func TestRunDrainsBeforeItStopsAnything(t *testing.T) {
 	})
 }
 
-// When a part ends by itself there is nothing to go on with; a part that ends
-// while others drain ends the wait.
+// If a part ends by itself, the process cannot continue. If a part ends while others drain, the
+// wait ends.
 func TestRunDoesNotWaitForDrainingWhenAPartEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// In a process of its own, whose environment is known.
+// The test runs in a new process, whose environment is known.
 func TestTuneGCFollowsTheEnvironment(t *testing.T) {
 	if os.Getenv("TUNED") != "" {
 		TuneGC()

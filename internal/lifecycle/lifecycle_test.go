@@ -192,8 +192,8 @@ func TestServerErrorEndsRun(t *testing.T) {
 	}
 }
 
-// A process that is asked to stop before its server began to serve has not failed; a
-// server that does not serve while nobody asked has.
+// A process that is stopped before its server began to serve has not failed. A server that fails to
+// serve without a stop has.
 func TestAServerThatNeverBeganEndsWell(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		ctx, stop := context.WithCancel(t.Context())

@@ -34,7 +34,7 @@ func TestListenUnix(t *testing.T) {
 	}
 }
 
-// A process that was killed leaves its socket.
+// A killed process leaves its socket behind.
 func TestAStaleSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.sock")
 	old, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -54,7 +54,7 @@ func TestAStaleSocketIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Close()
-	// What took its place is not removed.
+	// A file that replaced the socket is not removed.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// slowServer has a call whose handler returns when the test says so; ended is closed when
-// the server ends the call.
+// slowServer has a call whose handler returns when the test allows it. ended is closed when the
+// server ends the call.
 type slowServer struct {
 	ended    chan struct{}
 	end      sync.Once
@@ -43,8 +43,8 @@ func TestGRPC_HandlerIgnoresItsContext_StopIsBoundedAndSaysSo(t *testing.T) {
 	})
 }
 
-// Servers that stop one after the other have finishWithin together: dev runs several, and
-// each may have a call that does not end by itself.
+// Servers that stop one after the other share finishWithin. dev runs several, and each may have a
+// call that does not end by itself.
 func TestRun_ManyServersWithLongCalls_StopWithinTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var parts []Part

@@ -34,7 +34,7 @@ func TestDatabasesAreApart(t *testing.T) {
 	}
 }
 
-// A server that is killed is where it was, with what it had.
+// A killed server comes back at the same address with the same data.
 func TestServersComeBack(t *testing.T) {
 	s := New(t)
 	name := s.NewDatabase(t)

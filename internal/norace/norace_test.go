@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// failing takes what a test is told.
+// failing records how a test ends.
 type failing struct {
 	testing.TB
 	failed, skipped bool
@@ -42,7 +42,7 @@ func TestWhatWasLeftOutIsChosen(t *testing.T) {
 	}()
 	for ran, want := range map[string]string{"": before, "1": "^(TestA|TestB)$"} {
 		if On {
-			want = before // all are to run
+			want = before // all tests must run
 		}
 		t.Setenv(Ran, ran)
 		LeaveOut("TestA", "TestB")

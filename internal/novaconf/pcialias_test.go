@@ -32,8 +32,7 @@ pci_alias = {"name": "old", "capability_type": "pci"}
 	}
 }
 
-// What is wrong with an alias is said with its file and line, in the words of its
-// keys.
+// A problem of an alias is reported with its file and line, in terms of the alias's keys.
 func TestPCIAliasesThatAreWrong(t *testing.T) {
 	known := everything()
 	known.PCIAliases = func(all []PCIAlias) (int, error) {

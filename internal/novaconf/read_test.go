@@ -12,7 +12,7 @@ import (
 	"cellgate/internal/novarelease"
 )
 
-// everything knows all of Nova's names but those listed.
+// everything knows all of Nova's names except those listed.
 func everything(but ...string) Known {
 	has := func(name string) bool { return !slices.Contains(but, name) }
 	return Known{Filter: has, Weigher: has}
@@ -53,7 +53,7 @@ func (s *Settings) notesText() string {
 
 var novas = []string{"ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter", "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"}
 
-// An option of the scheduler in a section where Nova does not read it is told of, and does not count.
+// A scheduler option in a section where Nova does not read it is reported, and has no effect.
 func TestOptionInAnotherSection_IsTold(t *testing.T) {
 	s := settings(t, everything(), "[pci]\npci_in_placement = true\nreport_in_placement = true\n[DEFAULT]\npci_in_placement = true\nhost_subset_size = 3\n[cinder]\nhost_subset_size = 3\n")
 	if s.Values["[filter_scheduler] pci_in_placement"] != false || s.Values["[filter_scheduler] host_subset_size"] != 1 {
@@ -105,12 +105,12 @@ func TestNothingSetIsNovasDefault(t *testing.T) {
 	}
 }
 
-// The files that deployment tools write, shortened to what matters here.
+// The files that deployment tools write, shortened.
 func TestFilesOfDeployments(t *testing.T) {
 	for name, c := range map[string]struct {
 		texts   []string
 		release novarelease.Release
-		// filters enabled after those that always run; weights by name; notes.
+		// Expected: filters besides those that always run; weights by name; notes.
 		filters []string
 		weights map[string]float64
 		values  map[string]any
@@ -304,8 +304,8 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// The order of weight_classes is that of the sum, what is named twice counts twice, and
-// a multiplier of 0 leaves what aggregates say.
+// weight_classes are summed in their order, a class that is named twice counts twice, and a
+// multiplier of 0 leaves those of aggregates.
 func TestWeighersInTheirOrder(t *testing.T) {
 	s := settings(t, everything(), `[filter_scheduler]
 weight_classes = nova.scheduler.weights.cpu.CPUWeigher,nova.scheduler.weights.ram.RAMWeigher,nova.scheduler.weights.metrics.MetricsWeigher,nova.scheduler.weights.ram.RAMWeigher
@@ -379,8 +379,8 @@ reserved_host_memory_mb = 512
 }
 
 func TestLaterFilesAndNamesWin(t *testing.T) {
-	// As in oslo.config: the last file that has the option under any name; there
-	// today's name.
+	// As in oslo.config: the last file that has the option under any name counts. Within it,
+	// today's name does.
 	s := settings(t, of(23),
 		"[filter_scheduler]\nhost_subset_size = 2\nhost_subset_size = 3\n",
 		"[DEFAULT]\nscheduler_host_subset_size = 4\n")
@@ -393,7 +393,7 @@ func TestLaterFilesAndNamesWin(t *testing.T) {
 	}
 }
 
-// A row counts, or says why it does not; and its default can be read.
+// Each option of the table has an effect or a reason why not, and its default can be read.
 func TestTableOfOptions(t *testing.T) {
 	seen := map[place]bool{}
 	for _, o := range tableOfOptions() {
@@ -414,8 +414,8 @@ func TestTableOfOptions(t *testing.T) {
 	}
 }
 
-// Of the section workarounds, which other services of Nova read too, one option is
-// the scheduler's, and no name is told of as unknown.
+// In the section workarounds, which other services of Nova read too, one option is the scheduler's.
+// Other names are not reported as unknown.
 func TestWorkarounds(t *testing.T) {
 	s := settings(t, everything(), "[workarounds]\ndisable_fallback_pcpu_query = true\nskip_cpu_compare_on_dest = true\n")
 	if !s.Values["[workarounds] disable_fallback_pcpu_query"].(bool) || strings.Contains(s.notesText(), "workarounds") {

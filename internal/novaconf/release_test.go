@@ -14,7 +14,7 @@ func of(release novarelease.Release) Known {
 	return known
 }
 
-// Names from before Ocata count until Wallaby; the newer ones beside them always do.
+// Names from before Ocata count until Wallaby. The newer names always count.
 func TestOldNamesCountWhereNovaReadsThem(t *testing.T) {
 	const text = `[DEFAULT]
 scheduler_host_subset_size = 7

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What Nova takes and cellgate does not go by as it stands is told, and does not end
+// A value that Nova accepts but cellgate does not use as it stands is reported, and does not end
 // the start.
 func TestValuesThatCountOtherwise(t *testing.T) {
 	for text, c := range map[string]struct {
@@ -45,7 +45,7 @@ a.conf:2 [metrics] weight_setting: "z=0x1p3" does not count, as in Nova: it is n
 				return len(s.Values["[filter_scheduler] image_props_weight_setting"].([]string)) == 0
 			},
 		},
-		// It is a number to Nova: the check of the configuration refuses it.
+		// Nova reads it as a number. The check of the configuration refuses it.
 		"[metrics]\nweight_setting = a=inf,b=1e999": {"", func(s *Settings) bool { return len(s.Values["[metrics] weight_setting"].([]string)) == 2 }},
 		"[DEFAULT]\ndefault_availability_zone =": {
 			"a.conf:2 [DEFAULT] default_availability_zone: is empty: cellgate has no zone without a name",

@@ -29,7 +29,7 @@ func TestReleasesByName(t *testing.T) {
 	}
 }
 
-// As nova/scheduler/weights and nova/conf/scheduler.py have them at the tags.
+// Compared with nova/scheduler/weights and nova/conf/scheduler.py at the release tags.
 func TestWhatReleasesHave(t *testing.T) {
 	for _, c := range []struct {
 		release                   Release

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(pgtest.Stop)) }
 
-// world is a database with a table, a proxy and a way around it.
+// world is a database with a table, a proxy, and a connection past the proxy.
 type world struct {
 	*testing.T
 	proxy  *Proxy
@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// database is made once: it goes with the server.
+// database is created once, and removed with the server.
 var database sync.Once
 
 func worldAt(t *testing.T, srv *pgtest.Server, direct string) *world {
@@ -67,7 +67,7 @@ func (w *world) directURL() string {
 	return strings.Replace(w.url, w.proxy.Addr(), w.server.Addr(), 1)
 }
 
-// modes are the ways in which pgx speaks; batches are pipelines in all but one.
+// modes are pgx's query modes. Batches are pipelines in all but one.
 var modes = []string{"simple_protocol", "exec", "cache_statement", "cache_describe", "describe_exec"}
 
 func (w *world) connect(url, mode string) *pgx.Conn {
@@ -76,12 +76,12 @@ func (w *world) connect(url, mode string) *pgx.Conn {
 	if err != nil {
 		w.Fatalf("connecting: %v", err)
 	}
-	w.Cleanup(func() { _ = c.Close(context.Background()) }) // it may be cut
+	w.Cleanup(func() { _ = c.Close(context.Background()) }) // it may have been cut
 	return c
 }
 
-// connectOnce makes a client that dials no second time: pgx asks the server to cancel
-// what a broken connection was doing, which may be sooner than a late trip is done.
+// connectOnce returns a client that never dials again. pgx would otherwise ask the server to cancel
+// the work of a broken connection, possibly before a late trip has arrived.
 func (w *world) connectOnce(url string) *pgx.Conn {
 	w.Helper()
 	config, err := pgx.ParseConfig(url)
@@ -100,7 +100,7 @@ func (w *world) connectOnce(url string) *pgx.Conn {
 	if err != nil {
 		w.Fatalf("connecting: %v", err)
 	}
-	w.Cleanup(func() { _ = c.Close(context.Background()) }) // it may be cut
+	w.Cleanup(func() { _ = c.Close(context.Background()) }) // it may have been cut
 	return c
 }
 
@@ -114,7 +114,7 @@ func (w *world) rows() string {
 	return text
 }
 
-// counted checks that these faults happened and no others.
+// counted checks that exactly these faults happened.
 func (w *world) counted(want ...string) {
 	w.Helper()
 	got := w.proxy.Counts()
@@ -169,7 +169,7 @@ func transaction(ctx context.Context, c *pgx.Conn, pipelined bool) error {
 	return c.SendBatch(ctx, b).Close()
 }
 
-// TestEachFault looks at what pgx hears and at what the server has done.
+// TestEachFault checks the error that pgx gets and what the server has done.
 func TestEachFault(t *testing.T) {
 	second := is("INSERT INTO x VALUES")
 	commit := isRole(Commit)
@@ -177,8 +177,8 @@ func TestEachFault(t *testing.T) {
 		match   func(Statement) bool
 		fault   Fault
 		counted string
-		// hears is what the client hears, has what is in the table then. alive: the
-		// connection goes on.
+		// hears is the client's error, has is the table's content afterwards. alive: the connection
+		// still works.
 		hears string
 		has   string
 		alive bool
@@ -246,7 +246,7 @@ func TestEachFault(t *testing.T) {
 	}
 }
 
-// TestLateTrips: the client hears of a cut, and then its commit arrives.
+// TestLateTrips cuts the client's connection. Its commit arrives at the server afterwards.
 func TestLateTrips(t *testing.T) {
 	for _, at := range []Role{Work, Commit} {
 		w := newWorld(t)
@@ -298,7 +298,7 @@ func TestTextsOfSeveralStatements(t *testing.T) {
 	w.counted("40001")
 }
 
-// What fails by itself is not the fault's: the client hears the true error.
+// If a statement fails by itself, the client gets the true error, not the fault's.
 func TestTrueErrorsComeFirst(t *testing.T) {
 	for _, mode := range modes {
 		for _, f := range []Fault{{Kind: Error, Code: "40003", Done: true}, {Kind: Cut, Done: true}} {
@@ -318,7 +318,7 @@ func TestTrueErrorsComeFirst(t *testing.T) {
 				}
 				w.proxy.SetPlan(When(isRole(Commit), f))
 			}
-			// A statement before it fails.
+			// An earlier statement fails.
 			w.proxy.SetPlan(When(isRole(Commit), f))
 			b := &pgx.Batch{}
 			b.Queue("BEGIN")

@@ -32,8 +32,8 @@ func TestPasswordsPassAndEncryptionIsRefused(t *testing.T) {
 	}
 }
 
-// What the proxy does not look at passes: COPY, notifications, notices, much data, a
-// pipeline that is flushed piece by piece, a cancel request.
+// Traffic that the proxy does not examine passes: COPY, notifications, notices, much data, a
+// pipeline that is flushed in pieces, a cancel request.
 func TestEverythingElsePasses(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect(w.url, "cache_statement")
@@ -110,7 +110,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestSeededPlansAreFunctionsOfTheirSeed: the same statements have the same fates.
+// With equal seeds, equal statements have equal fates.
 func TestSeededPlansAreFunctionsOfTheirSeed(t *testing.T) {
 	a, b, other := Seeded(3, Weather(0.3)...), Seeded(3, Weather(0.3)...), Seeded(4, Weather(0.3)...)
 	seen := map[string]int{}
@@ -150,8 +150,8 @@ func TestSeededPlansAreFunctionsOfTheirSeed(t *testing.T) {
 	}
 }
 
-// TestStorm runs transactions of every shape in bad weather: what was acknowledged is
-// there, what was refused is not, and of the others each is there whole or not at all.
+// TestStorm runs transactions of every shape with many faults. Acknowledged ones are in the table,
+// refused ones are not. Each other one is there completely or not at all.
 func TestStorm(t *testing.T) {
 	const workers, each = 6, 60
 	w := newWorld(t)

@@ -36,7 +36,7 @@ func TestDatabasesAreApart(t *testing.T) {
 	}
 }
 
-// A server that is restarted, or killed, is where it was, with what it had.
+// A server that is restarted or killed comes back at the same address with the same data.
 func TestServersComeBack(t *testing.T) {
 	s := New(t, Options{Durable: true, Settings: map[string]string{"application_name": "pgtest's"}})
 	url := s.NewDatabase(t)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// read is a text, and how Python read it: Int in digits, Float its bits in hexadecimal;
-// nil: it raised ValueError.
+// read is a text and how Python reads it: Int in digits, Float as its bits in hexadecimal. nil
+// means that Python raised ValueError.
 type read struct {
 	Text, Strip string
 	Split       []string
@@ -50,7 +50,7 @@ func (r *read) compare(t *testing.T) {
 	}
 }
 
-// nearest is the integer of int64 that is nearest.
+// nearest returns the int64 that is nearest to an integer.
 func nearest(digits string) int64 {
 	n, _ := new(big.Int).SetString(digits, 10)
 	switch {
@@ -92,7 +92,7 @@ func compareAll(t *testing.T, lines []byte) {
 	}
 }
 
-// As CPython 3.11 reads texts that testdata/texts.py drew.
+// Compared with how CPython 3.11 reads the texts that testdata/texts.py generated.
 func TestTextsAreReadAsPythonReadsThem(t *testing.T) {
 	b, err := os.ReadFile("testdata/texts.jsonl")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	_ "cellgate/proto/cellgate/v1"
 )
 
-// unbounded fields, or messages with all their fields, each with what bounds it
-// instead of a rule. MaxMessageBytes bounds all of them.
+// unbounded lists fields, or messages with all their fields, with what bounds them instead of a
+// rule. MaxMessageBytes bounds all of them.
 var unbounded = map[string]string{
 	"cellgate.cell.v1.TentativePlacement.host_uuid":           "read as a uuid where it is used; a query of many instances has many, and is asked often",
 	"cellgate.cell.v1.TentativePlacement.instance_uuid":       "as host_uuid",
@@ -26,8 +26,8 @@ var unbounded = map[string]string{
 	"cellgate.v1.SelectDestinationsRequest.nova_request_spec": "its depth and the number of its values are checked where it is read (schedule/nova); its size is the message's",
 }
 
-// Every list, map, text and sequence of bytes that a caller can send has a bound
-// in the schema: what a request costs does not grow with what somebody thinks of.
+// Every list, map, string and byte sequence that a caller can send is bounded in the schema, so
+// that the cost of a request is limited.
 func TestEveryFieldOfARequestIsBounded(t *testing.T) {
 	seen := map[protoreflect.FullName]bool{}
 	used := map[string]bool{}
@@ -86,7 +86,7 @@ func checkMessage(t *testing.T, m protoreflect.MessageDescriptor, seen map[proto
 	}
 }
 
-// boundOf says what a field lacks; "" for nothing.
+// boundOf returns which bound a field lacks, or "".
 func boundOf(f protoreflect.FieldDescriptor, r *validate.FieldRules) string {
 	switch {
 	case f.IsMap():

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 )
 
-// A control node's environment may name a proxy. Calls between cellgate's processes
-// do not go through it. The environment is read once in a process: this is another.
+// A control node's environment may name a proxy. Calls between cellgate's processes do not use it.
+// Go reads the environment once per process, so the test runs in a new one.
 func TestTheEnvironmentsProxyIsNotUsed(t *testing.T) {
 	const alone = "CELLGATE_TEST_ALONE"
 	if os.Getenv(alone) == "" {

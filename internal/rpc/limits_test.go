@@ -104,7 +104,7 @@ func TestMessagesOfStreamsAreBoundedAndGuarded(t *testing.T) {
 	}
 }
 
-// However many streams have a message at once, few of them are decoded.
+// However many streams have a message at the same time, few messages are decoded concurrently.
 func TestStreams_MessagesAtOnce_FewAreDecoded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(slog.New(slog.DiscardHandler))

@@ -19,7 +19,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// claimsServer answers GetClaim with what the test wants.
+// claimsServer answers GetClaim with the result of get.
 type claimsServer struct {
 	cellgatev1.UnimplementedClaimsServer
 	get func(context.Context, *cellgatev1.GetClaimRequest) (*cellgatev1.GetClaimResponse, error)
@@ -111,7 +111,7 @@ func TestServerHasHealthAndForeignClientsSeeStatuses(t *testing.T) {
 	if err != nil || h.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Fatalf("health: %v %v", h, err)
 	}
-	// The wire form, as a client without our decoding sees it.
+	// A client without our decoding sees the wire form.
 	err = conn.Invoke(t.Context(), cellgatev1.Claims_GetClaim_FullMethodName,
 		&cellgatev1.GetClaimRequest{ConsumerUuid: instance}, &cellgatev1.GetClaimResponse{})
 	var e *fault.Error

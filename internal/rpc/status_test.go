@@ -124,7 +124,7 @@ func TestErrorsWithoutAKind(t *testing.T) {
 	}
 }
 
-// The text of a status that is not ours is a driver's: it stays in the cause.
+// The text of a foreign status comes from a driver, so it stays in the cause.
 func TestForeignStatusesKeepTheirTextToThemselves(t *testing.T) {
 	const secret = `connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:9: connect: connection refused"`
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {

@@ -16,7 +16,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// tapped serves Claims with handles, and gives a connection to it.
+// tapped serves Claims with tap handles, and returns a connection to the server.
 func tapped(t *testing.T, handles ...TapHandle) *grpc.ClientConn {
 	t.Helper()
 	var options []grpc.ServerOption
@@ -59,7 +59,7 @@ func TestTap_SeveralHandles_AskedInOrder(t *testing.T) {
 	}
 }
 
-// A refusal has its details with a near deadline (no stream), a far one and none.
+// A refusal has its details with a near deadline (no stream), a far deadline and none.
 func TestTap_Refusal_KeepsDetails(t *testing.T) {
 	conn := tapped(t, func(ctx context.Context, _ *tap.Info) (context.Context, error) {
 		return ctx, &fault.Error{Kind: fault.Overloaded, Message: "too much", RetryAfter: 3 * time.Second}
@@ -81,7 +81,7 @@ func TestTap_Refusal_KeepsDetails(t *testing.T) {
 	}
 }
 
-// The server keeps the wire form of the last refusal: each call gets that of its own.
+// The server caches the wire form of the last refusal. Each call still gets its own refusal.
 func TestTap_DifferentRefusals_EachKeepsItsOwn(t *testing.T) {
 	full := &fault.Error{Kind: fault.Overloaded, Message: "full", RetryAfter: time.Second}
 	late := &fault.Error{Kind: fault.Overloaded, Message: "too late", RetryAfter: time.Second}

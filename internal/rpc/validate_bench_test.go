@@ -10,8 +10,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// What checking a gateway's requests costs a cell: a query with the picks of 100
-// instances, and a claim.
+// BenchmarkValidate measures a cell's validation of a gateway's requests: a query with the picks of
+// 100 instances, and a claim.
 func BenchmarkValidate(b *testing.B) {
 	query := &cellv1.Query{
 		Placement: []byte("x"), Limit: 10, ConsumerUuids: []string{instance}, TableVersion: "1234",

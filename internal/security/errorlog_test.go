@@ -13,7 +13,7 @@ import (
 	"cellgate/internal/security/testca"
 )
 
-// However many connections an HTTPS port refuses, few lines tell of it.
+// However many connections an HTTPS port refuses, few lines are logged.
 func TestRefusedConnectionsOfHTTPAreCountedAndLoggedNowAndThen(t *testing.T) {
 	r := newRig(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,7 +30,7 @@ func TestRefusedConnectionsOfHTTPAreCountedAndLoggedNowAndThen(t *testing.T) {
 		},
 	}
 	var served sync.WaitGroup
-	served.Go(func() { _ = web.Serve(r.s.Listener(l)) }) // it is closed below
+	served.Go(func() { _ = web.Serve(r.s.Listener(l)) }) // closed below
 	defer func() { _ = web.Close(); served.Wait() }()
 	const tries = 40
 	for i := range tries {
@@ -39,7 +39,7 @@ func TestRefusedConnectionsOfHTTPAreCountedAndLoggedNowAndThen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = conn.Write([]byte("no TLS at all\r\n\r\n")) // it may close at once
+			_, _ = conn.Write([]byte("no TLS at all\r\n\r\n")) // the server may close at once
 			_ = conn.Close()
 			continue
 		}
@@ -74,7 +74,7 @@ func TestOtherErrorsOfHTTPAreLoggedAsTheyAre(t *testing.T) {
 	}
 }
 
-// A server starts with a certificate that its callers will refuse, and says so.
+// A server starts with a certificate that its callers will refuse, and logs that.
 func TestACertificateThatCallersRefuseIsTold(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestACertificateThatCallersRefuseIsTold(t *testing.T) {
 			if c.says == nil {
 				return
 			}
-			// One that replaces it is judged too.
+			// A certificate that replaces it is checked too.
 			before := strings.Count(log.String(), "level=WARN")
 			ca.Write(dir, "server", testca.Leaf{Server: true})
 			s.pair.poll(s.log)

@@ -45,7 +45,7 @@ func TestFlood_UnfinishedMessages_HeapBounded(t *testing.T) {
 		caller  string
 		most    int64
 		headers []string
-		// ends: the server closes the connection meanwhile.
+		// ends: the server closes the connection during the flood.
 		ends bool
 	}{
 		"health without a credential":     {method: "/grpc.health.v1.Health/Check", most: 64 << 20},

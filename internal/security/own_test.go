@@ -14,7 +14,7 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// A part of the process acts in a role; nobody else does so by the same header.
+// A part of the process can act in a role. The same header gives the role to nobody else.
 func TestAs_OverMemoryAlone_ActsInItsRole(t *testing.T) {
 	r := newRig(t, func(r *rig, c *ServerConfig) {
 		c.Tokens, c.ClientCertOptional = testca.Put(r.dir, "tokens", nil), true

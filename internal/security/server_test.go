@@ -123,7 +123,7 @@ func newRig(t *testing.T, change func(r *rig, c *ServerConfig)) *rig {
 	return r
 }
 
-// conn connects with files of a client's.
+// conn connects with a client's files.
 func (r *rig) conn(c ClientConfig) *grpc.ClientConn {
 	r.t.Helper()
 	if c.CA == "" {
@@ -151,7 +151,7 @@ func list(ctx context.Context, conn *grpc.ClientConn) error {
 	return err
 }
 
-// must demands that a call ends with a kind; "" for well.
+// must checks that a call ends with a kind of error, or "" for success.
 func (r *rig) must(what string, err error, want fault.Kind) {
 	r.t.Helper()
 	if fault.KindOf(err) != want {
@@ -210,7 +210,7 @@ func TestATokenCountsBeforeACertificate(t *testing.T) {
 	}
 }
 
-// What says who a REST caller was counts on the connection in memory only.
+// The header that names a REST caller counts only on the connection in memory.
 func TestTheCallerOfRESTCannotBeForged(t *testing.T) {
 	r := newRig(t, func(r *rig, c *ServerConfig) {
 		c.Tokens, c.ClientCertOptional = testca.Put(r.dir, "tokens", nil), true
@@ -277,8 +277,7 @@ func TestTheCallerOfRESTCannotBeForged(t *testing.T) {
 	}
 }
 
-// New files count on open connections, broken ones change nothing and are told
-// once.
+// New files apply to open connections. Broken files change nothing and are logged once.
 func TestFilesAreReadAgain(t *testing.T) {
 	const first, second = "cellgate_first", "cellgate_second"
 	r := newRig(t, func(r *rig, c *ServerConfig) {
@@ -322,8 +321,8 @@ func TestFilesAreReadAgain(t *testing.T) {
 	r.must("a client that knows the old CA only", list(t.Context(), r.conn(ClientConfig{CA: old})), fault.CellUnavailable)
 }
 
-// A caller whose certificate was refused comes with the one that replaced it, without a
-// restart: its connection does not outlive the refusal.
+// A caller whose certificate was refused uses the replacement without a restart, because its
+// connection ends soon after the refusal.
 func TestARefusedCertificate_Replaced_IsShownSoon(t *testing.T) {
 	r := newRig(t, nil)
 	files := r.certificate("a", testca.Leaf{URIs: []string{"cellgate://operator/h1"}})
@@ -365,7 +364,7 @@ func TestARefusedCertificate_Replaced_IsShownSoon(t *testing.T) {
 	}
 }
 
-// A stream ends with the proof that opened it.
+// A stream ends when the credential that opened it does.
 func TestAStreamEndsWithItsProof(t *testing.T) {
 	const secret = "cellgate_agent"
 	r := newRig(t, func(r *rig, c *ServerConfig) {
@@ -435,8 +434,8 @@ func (r *rig) counts() map[string]uint64 {
 	return out
 }
 
-// A caller that is refused is told of with the address it comes from, over REST too,
-// and with its name when that is known, never with the secret.
+// A refused caller is logged with its address, over REST too, and with its name if that is known,
+// but never with the secret.
 func TestARefusedCallerIsNamed(t *testing.T) {
 	secret := "s3cret-of-alice"
 	r := newRig(t, func(r *rig, c *ServerConfig) {
@@ -469,8 +468,8 @@ func TestARefusedCallerIsNamed(t *testing.T) {
 	}
 }
 
-// While nobody must say who they are a page of a browser could: its requests carry
-// the name that it came under.
+// If callers need no credentials, a browser's page could call. Such requests carry the host name of
+// the page, so that only this machine's names are served.
 func TestOnlyThisMachinesNamesAreServedNear(t *testing.T) {
 	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	refuse := func(w http.ResponseWriter, err error) { w.WriteHeader(rpc.HTTPStatus(fault.KindOf(err))) }
@@ -518,7 +517,7 @@ func TestOnlyThisMachinesNamesAreServedNear(t *testing.T) {
 	}
 }
 
-// What ends first is what counts, of the certificates shown and of the CAs known.
+// The earliest expiry counts, of the certificates shown and of the known CAs.
 func TestTheFirstEndOfAFileCounts(t *testing.T) {
 	dir, ca, now := t.TempDir(), testca.New("ours"), time.Now()
 	end := now.Add(time.Hour).Truncate(time.Second)

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// inMemory gives a shard to so many schedulers.
+// inMemory returns the stores of so many schedulers over one shard.
 func inMemory(t *testing.T, schedulers int) Stores {
 	t.Helper()
 	s, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: "bench"})
@@ -31,7 +31,7 @@ func inMemory(t *testing.T, schedulers int) Stores {
 	return Stores{Of: slices.Repeat([]shard.Store{s}, schedulers), Conflicts: func() int64 { return 0 }}
 }
 
-// Each way to claim that an embedded store has. One host of three is full, so that claims are
+// Runs each way to claim that an embedded store has. One of three hosts is full, so that claims are
 // refused and rounds end.
 func TestI1_Run_EachSetting_FindsNothingWrong(t *testing.T) {
 	for _, claims := range []string{Locks, LocksSingle, Computes} {
@@ -84,7 +84,7 @@ func TestRun_OfAClosedStore_GivesItsError(t *testing.T) {
 	}
 }
 
-// rows are what a store has.
+// rows is a store's changes.
 type rows struct {
 	shard.Synchronizer
 	list []shard.Change
@@ -132,7 +132,7 @@ func TestChoose_EachOrderAndPartition_PicksItsHosts(t *testing.T) {
 	for _, c := range []struct {
 		order, partition string
 		free             []int
-		want             []int // one of them
+		want             []int // one of these
 	}{
 		{PackFirst, Unshared, []int{0, 3, 9, 9}, []int{1}},
 		{PackAmong, Unshared, []int{0, 3, 9, 9}, []int{1, 2}},

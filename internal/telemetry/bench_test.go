@@ -8,8 +8,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// BenchmarkSelection is what telemetry does for one selection over three cells
-// that nobody traces.
+// BenchmarkSelection measures the telemetry of one selection over three cells, without a trace.
 func BenchmarkSelection(b *testing.B) {
 	p, err := New(Traces{}, Build{}, nil)
 	if err != nil {

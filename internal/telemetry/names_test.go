@@ -29,7 +29,7 @@ func newProcess(t *testing.T, traces Traces) *Process {
 	return p
 }
 
-// families gathers the metrics of ours by name.
+// families returns our metrics, by name.
 func families(t *testing.T, p *Process) map[string]int {
 	t.Helper()
 	all, err := p.Gatherer().Gather()
@@ -238,8 +238,8 @@ func TestLabelValuesOutsideTheirListAreOther(t *testing.T) {
 	}
 }
 
-// Only metrics that are listed exist, and what a handle can say is said by the
-// parts: a method that nobody calls is a metric that never moves.
+// Every metric is listed, and the parts call every method of a handle: a method without a caller is
+// a metric that never changes.
 func TestEveryMethodOfAHandleIsUsedByTheParts(t *testing.T) {
 	code := ""
 	for _, folder := range []string{"gateway", "cell", "agent", "cmd/cellgate"} {
@@ -271,7 +271,7 @@ func TestEveryMethodOfAHandleIsUsedByTheParts(t *testing.T) {
 	}
 }
 
-// stageSpans are started by Gateway.Stage, which gives them their names.
+// stageSpans returns the span names that Gateway.Stage gives.
 func stageSpans() string {
 	names := map[string]string{
 		"gateway.admit": "SpanAdmit", "gateway.translate": "SpanTranslate", "gateway.route": "SpanRoute", "gateway.merge": "SpanMerge",
@@ -341,8 +341,8 @@ func TestOnlyThisPackageKnowsPrometheusAndOpenTelemetry(t *testing.T) {
 	}
 }
 
-// Several servers and clients of a process are one series each: refusals are added
-// up, of ends the first counts.
+// Several servers and clients of a process share one series. Refusals are summed up, and the
+// earliest expiry counts.
 func TestRefusalsAreAddedUpAndTheFirstEndCounts(t *testing.T) {
 	p := newProcess(t, Traces{})
 	for i := range 2 {
@@ -365,7 +365,7 @@ func TestRefusalsAreAddedUpAndTheFirstEndCounts(t *testing.T) {
 	}
 }
 
-// A label of one name means one thing: replica is a name, which gateways do not know.
+// A label name has one meaning: replica is a name, which gateways do not know.
 func TestAReplicaIsNamedAlikeEverywhere(t *testing.T) {
 	for _, m := range Metrics() {
 		for _, l := range m.Labels {

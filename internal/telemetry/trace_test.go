@@ -45,7 +45,7 @@ func spansCounted(t *testing.T, p *Process, end string) float64 {
 	return 0
 }
 
-// runs runs p until the test or stop ends it.
+// runs runs p until the test ends or stop is called.
 func runs(t *testing.T, p *Process) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -61,7 +61,7 @@ func runs(t *testing.T, p *Process) (stop func()) {
 	return stop
 }
 
-// request goes through the gateway's door with a traceparent; "" for none.
+// request enters the gateway with a traceparent, or "" for none.
 func request(t *testing.T, p *Process, parent string, handler func(context.Context) error) {
 	t.Helper()
 	ctx := t.Context()
@@ -148,7 +148,7 @@ func TestAnUnreachableCollectorCostsNothingAndIsToldOfOnce(t *testing.T) {
 }
 
 func TestACollectorThatHangsCostsNothingAndIsToldOfOnce(t *testing.T) {
-	hangs, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, never says a word
+	hangs, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +159,8 @@ func TestACollectorThatHangsCostsNothingAndIsToldOfOnce(t *testing.T) {
 // fewSpans is a queue that a test soon fills: less than one full export.
 const fewSpans = 200
 
-// failOpen demands that requests go on while a collector takes nothing: every
-// span is dropped and counted, the log says so once.
+// failOpen checks that requests continue while a collector accepts nothing. Every span is dropped
+// and counted, and the log says so once.
 func failOpen(t *testing.T, addr string) {
 	t.Helper()
 	log := &lines{}
@@ -205,7 +205,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// stuck hangs until let go, whatever its context says.
+// stuck hangs until let is closed, whatever its context says.
 type stuck struct {
 	tracetest.NoopExporter
 	let chan struct{}
@@ -245,7 +245,7 @@ func TestTheFileOfSpansIsBoundedAndIsNoPipe(t *testing.T) {
 		request(t, p, "", func(context.Context) error { return fault.New(fault.Contended, "lost") })
 	}
 	stop()
-	// A batch is written whole: the bound is one of files, not of bytes.
+	// A batch is written as a whole, so a file may exceed its bound by one batch.
 	most := int64(20_000 + sentTogether*600)
 	for _, f := range []string{path, path + ".1"} {
 		info, err := os.Stat(f)

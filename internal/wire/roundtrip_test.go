@@ -13,8 +13,8 @@ import (
 	"cellgate/schedule"
 )
 
-// filler sets every field of a value, by reflection, to a value that no other field has
-// and that decoding accepts.
+// filler sets every field of a value, by reflection, to a value that no other field has and that
+// decoding accepts.
 type filler struct {
 	t *testing.T
 	n int
@@ -41,7 +41,7 @@ var special = map[reflect.Type]func(f *filler) any{
 
 func (f *filler) next() int { f.n++; return f.n }
 
-// fill sets v. path is for the message about a kind that it does not know.
+// fill sets v. path is for the error about an unknown kind.
 func (f *filler) fill(v reflect.Value, path string) {
 	if made := special[v.Type()]; made != nil {
 		v.Set(reflect.ValueOf(made(f)))
@@ -125,7 +125,7 @@ func decodePlacement(t *testing.T, b []byte) (*schedule.Request, *schedule.Rules
 	return request, rules
 }
 
-// equal compares what was decoded. Expressions are equal if their texts are.
+// equal compares decoded values. Expressions are equal if their texts are.
 func equal(a, b any) error { return difference(reflect.ValueOf(a), reflect.ValueOf(b), "") }
 
 func difference(a, b reflect.Value, path string) error {
@@ -238,8 +238,8 @@ func TestProposal_EveryField_RoundTrips(t *testing.T) {
 		proposals["Candidate."+name] = &schedule.Proposal{Candidates: []schedule.Candidate{{}, *candidate}}
 	}
 	for name, want := range proposals {
-		// A candidate has one weight a weigher, and so have bounds; and a node without a
-		// name is called as its host.
+		// A candidate and the bounds have one weight per weigher. A node without a name gets its
+		// host's name.
 		for i := range want.Candidates {
 			c := &want.Candidates[i]
 			c.Raw = resized(c.Raw, len(want.Bounds))
