@@ -26,11 +26,11 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// series are the names under which Prometheus has a metric, with its labels and the
-// values those may have; nil for any.
+// series returns the metric names in Prometheus, with their labels and the allowed values of those.
+// nil allows any value.
 func series() map[string]map[string][]string {
 	out := map[string]map[string][]string{"up": {"job": nil, "instance": nil}}
-	// Of CockroachDB's own, at /_status/vars.
+	// Metrics of CockroachDB, at /_status/vars.
 	for _, name := range []string{"liveness_livenodes", "ranges_unavailable", "ranges_underreplicated"} {
 		out[name] = map[string][]string{"job": nil, "instance": nil}
 	}
@@ -62,8 +62,8 @@ var (
 	keywords = []string{"by", "without", "and", "or", "unless", "on", "ignoring", "group_left", "group_right", "bool", "offset", "inf"}
 )
 
-// checkQuery checks that the metrics a query names are there, with the labels it selects and
-// groups by. It is no parser of PromQL: of the syntax it checks parentheses and ranges.
+// checkQuery checks that the metrics in a query exist, with the labels that it selects and groups
+// by. It does not parse PromQL: of the syntax it checks only parentheses and ranges.
 func checkQuery(known map[string]map[string][]string, query string) error {
 	query = strings.ReplaceAll(query, "$__rate_interval", "1m")
 	var problems []string
@@ -81,7 +81,7 @@ func checkQuery(known map[string]map[string][]string, query string) error {
 		bad("no metric is asked for")
 	}
 	for _, m := range grouping.FindAllStringSubmatchIndex(query, -1) {
-		// What is aggregated follows in parentheses, or stands before.
+		// The aggregated expression follows in parentheses, or precedes.
 		inside := argument(query[m[1]:])
 		if inside == "" {
 			inside = query[:m[0]]
@@ -100,7 +100,7 @@ func checkQuery(known map[string]map[string][]string, query string) error {
 	return nil
 }
 
-// argument is what the parentheses that a text begins with hold.
+// argument returns the content of the parentheses that a text begins with.
 func argument(text string) string {
 	text, depth := strings.TrimSpace(text), 0
 	for i, c := range text {
@@ -252,7 +252,7 @@ func TestDashboardsAskForMetricsThereAre(t *testing.T) {
 	}
 }
 
-// sectionsOf gives the text of each section of a page, by the heading as links name it.
+// sectionsOf returns the text of each section of a page, by the heading's link target.
 func sectionsOf(page string) map[string]string {
 	out := map[string]string{}
 	for _, section := range strings.Split(page, "\n## ")[1:] {

@@ -22,7 +22,7 @@ import (
 // python is the interpreter that distributions install Nova for.
 const python = "/usr/bin/python3"
 
-// needs is what the tests import; `make needs-nova` installs it on Debian.
+// needs is the modules that the tests import. `make needs-nova` installs them on Debian.
 const needs = "import nova.objects, grpc, google.protobuf"
 
 // together are modules of test/ that run in one process: to import Nova takes 2 s of
@@ -46,7 +46,7 @@ func TestDoorInNova(t *testing.T) {
 	}
 }
 
-// needsNova skips a test that `make test-nova` runs.
+// needsNova skips the test unless `make test-nova` runs it.
 func needsNova(t *testing.T) {
 	t.Helper()
 	if !testlong.On() {
@@ -60,8 +60,7 @@ func needsNova(t *testing.T) {
 
 func TestMain(m *testing.M) { rabbittest.Stop(m.Run()) }
 
-// TestBus_NovaUnchanged_GetsItsHosts calls with Nova's own RPC client, to which nothing
-// is installed, over a RabbitMQ.
+// TestBus_NovaUnchanged_GetsItsHosts calls over a RabbitMQ with Nova's own, unmodified RPC client.
 func TestBus_NovaUnchanged_GetsItsHosts(t *testing.T) {
 	needsNova(t)
 	url := rabbittest.Start(t).URL()
@@ -70,7 +69,7 @@ func TestBus_NovaUnchanged_GetsItsHosts(t *testing.T) {
 	unittest(t, []string{"BUS_URL=" + url}, "test_bus")
 }
 
-// awaitReady waits until the gateway has declared its queues: a call before that is lost.
+// awaitReady waits until the gateway has declared its queues. An earlier call would be lost.
 func awaitReady(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
@@ -93,10 +92,10 @@ func awaitReady(t *testing.T, url string) {
 	}
 }
 
-// verdict is a line of unittest: a test, and how it went.
+// verdict matches a line of unittest: a test, and its result.
 var verdict = regexp.MustCompile(`(?m)^(test_\w+) \(.*\.\.\. ?(?:(ok)|skipped '(.*)'|(?:FAIL|ERROR))?`)
 
-// unittest runs modules in one process and makes each of their skipped tests one of ours.
+// unittest runs modules in one process, and reports each skipped test as a skipped Go subtest.
 func unittest(t *testing.T, env []string, modules ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
@@ -126,7 +125,7 @@ func system(t *testing.T, flags ...string) (grpc, http string) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "cellgate")
 	build := exec.Command("go", "build", "-o", binary, "cellgate/cmd/cellgate")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make test's plain part has compiled its packages
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // reuses the packages that make test compiled
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
