@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Decision records are numbered without gaps, and their titles have their numbers.
+// Decision records are numbered without gaps, and their titles have the same numbers.
 func TestDecisionRecordsAreNumbered(t *testing.T) {
 	files, err := filepath.Glob("docs/adr/*.md")
 	if err != nil || len(files) == 0 {

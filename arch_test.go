@@ -16,9 +16,8 @@ import (
 	"testing"
 )
 
-// rule says what the packages below a folder may import of this module. An
-// import is allowed when it lies below one of the folders named. Test files are
-// free, except where tests is set.
+// rule lists what packages below a folder may import of this module: packages below the named
+// folders. Test files are exempt, unless tests is set.
 type rule struct {
 	folder string
 	// may lists folders of this module; the folder itself is always allowed.
@@ -29,7 +28,7 @@ type rule struct {
 	why     string
 }
 
-// rules has the row of the most specific folder last: the last match counts.
+// rules is ordered so that the most specific folder comes last: the last match counts.
 var rules = []rule{
 	{folder: "schedule", may: []string{"internal/python"}, stdOnly: true, why: "the core is pure: no I/O, clock, randomness, logging, no dependency to surprise it"},
 	{folder: "schedule/placement", stdOnly: true, why: "candidates are found without I/O, names or hosts"},
@@ -108,7 +107,7 @@ var rules = []rule{
 	{folder: "cmd", may: []string{"agent", "cell", "gateway", "internal", "proto", "samples", "shard"}, why: "only cmd wires the parts and constructs backends; the core is reached through them"},
 }
 
-// forbidden packages, everywhere outside test files: package → why.
+// forbidden packages, everywhere except in test files: package → reason.
 var forbidden = map[string]string{
 	"testing":                          "product code carries no test helpers (shardtest is one)",
 	"log":                              "slog is the logger",
@@ -116,7 +115,7 @@ var forbidden = map[string]string{
 	"github.com/jackc/pgx/v4":          "pgx v5 is the driver",
 }
 
-// forbiddenExcept are the packages that may import what others may not.
+// forbiddenExcept are packages that may import a forbidden package.
 var forbiddenExcept = map[string]string{
 	"cellgate/shard/shardtest":           "testing",
 	"cellgate/internal/celltest":         "testing",
@@ -266,7 +265,7 @@ func TestCoreIsPure(t *testing.T) {
 	}
 }
 
-// What `make test` runs without the race detector has nothing that it could find.
+// Packages that `make test` runs without the race detector start no goroutine.
 func TestWhatRunsWithoutTheRaceDetectorStartsNoGoroutine(t *testing.T) {
 	makefile, err := os.ReadFile("Makefile")
 	if err != nil {
@@ -302,8 +301,8 @@ func TestWhatRunsWithoutTheRaceDetectorStartsNoGoroutine(t *testing.T) {
 	}
 }
 
-// What a package leaves out with the race detector would run nowhere if `make test` did not
-// run the package without it, too.
+// A test that a package leaves out with the race detector would never run unless `make test` also
+// ran the package without it.
 func TestWhatIsLeftOutWithTheRaceDetectorRunsWithoutIt(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^LEFT_OUT := (.+)$`).FindStringSubmatch(read(t, "Makefile"))
 	if line == nil {
