@@ -3,7 +3,6 @@ package schedule
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"cellgate/internal/norace"
