@@ -23,7 +23,7 @@ func (f *findings) novaRequest(s *Spec) *schedule.NovaRequest {
 		Retry:     s.Retry,
 	}
 	for _, key := range sortedKeys(s.Flavor.ExtraSpecs) {
-		if comparesHosts(key) && f.options.knows(key) {
+		if len(comparedBy(key)) > 0 && f.options.knows(key) {
 			n.Flavor.ExtraSpecs = append(n.Flavor.ExtraSpecs, schedule.Pair{Key: key, Value: s.Flavor.ExtraSpecs[key]})
 		}
 	}
@@ -36,7 +36,8 @@ func (f *findings) novaRequest(s *Spec) *schedule.NovaRequest {
 		f.imageNames(s, n.Image)
 	}
 	for _, name := range sortedKeys(s.Hints) {
-		if len(s.Hints[name]) > 0 && slices.Contains(placingHints, name) {
+		isPassed := look(schedulerHints, name).care == honoured && name != checkTypeHint && name != groupHint
+		if isPassed && len(s.Hints[name]) > 0 {
 			n.Hints = append(n.Hints, schedule.Hint{Name: name, Values: s.Hints[name]})
 		}
 	}
@@ -52,25 +53,6 @@ func (f *findings) known(in []schedule.Property) []schedule.Property {
 	}
 	return slices.DeleteFunc(slices.Clone(in), younger)
 }
-
-// comparesHosts reports whether a filter compares the extra spec with hosts or
-// aggregates.
-func comparesHosts(key string) bool {
-	scope, _, scoped := strings.Cut(key, ":")
-	return !scoped || scope == "capabilities" || scope == "aggregate_instance_extra_specs" || key == "hw:maxphysaddr_bits"
-}
-
-// placingHints are those that filters read, besides the group.
-var placingHints = []string{"same_host", "different_host", "build_near_host_ip", "cidr", "query", ExpressionHint, WeighHint, StrategyHint}
-
-// ExpressionHint is cellgate's own: its value is the request's Expression, as text.
-const ExpressionHint = "cellgate:filter"
-
-// WeighHint is so too: its value is the request's Weigh.
-const WeighHint = "cellgate:weigh"
-
-// StrategyHint is cellgate's own, too: its value names a strategy of the weighers.
-const StrategyHint = "cellgate:strategy"
 
 // properties reads the image properties of a form that has them as text, by the
 // types of ImageMetaProps. Names it does not know do not count in Nova.

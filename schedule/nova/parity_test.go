@@ -149,8 +149,8 @@ func parityTables(p *parity) string {
 			row("`"+r.key+"`", "refused: "+r.why)
 		case r.care == ignored:
 			row("others", "no bearing on the choice of host: reported in `ignored_fields`")
-		case readers[r.key] != "":
-			row("`"+r.key+"`", "read by "+readers[r.key]+" when it is enabled, else reported in `ignored_fields`")
+		case r.filter != "":
+			row("`"+r.key+"`", "read by "+r.filter+" when it is enabled, else reported in `ignored_fields`")
 		default:
 			row("`"+r.key+"`", "honoured")
 		}

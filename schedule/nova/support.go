@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"cellgate/internal/python"
+	"cellgate/schedule"
 )
 
 // care says what is done with a key that a request may carry.
@@ -35,6 +36,8 @@ type rule struct {
 	// since is the release whose scheduler first knows the key, where an older one that is
 	// replaced may not (Options.Release): there it is ignored, as by Nova.
 	since int
+	// filter is the one that reads the hint; empty for hints that are read before filters run.
+	filter string
 }
 
 // part of a request that keys make.
@@ -162,11 +165,11 @@ var imageProperties = []rule{
 var schedulerHints = []rule{
 	{key: checkTypeHint, care: honoured},
 	{key: groupHint, care: honoured},
-	{key: "same_host", care: honoured},
-	{key: "different_host", care: honoured},
-	{key: "build_near_host_ip", care: honoured},
-	{key: "cidr", care: honoured},
-	{key: queryHint, care: honoured},
+	{key: "same_host", care: honoured, filter: schedule.SameHostFilter},
+	{key: "different_host", care: honoured, filter: schedule.DifferentHostFilter},
+	{key: "build_near_host_ip", care: honoured, filter: schedule.CIDRFilter},
+	{key: "cidr", care: honoured, filter: schedule.CIDRFilter},
+	{key: queryHint, care: honoured, filter: schedule.JSONFilter},
 	{key: ExpressionHint, care: honoured},
 	{key: WeighHint, care: honoured},
 	{key: StrategyHint, care: honoured},
@@ -178,7 +181,26 @@ const (
 	checkTypeHint = "_nova_check_type"
 	groupHint     = "group"
 	queryHint     = "query"
+
+	// cellgate's own hints: a request's Expression as text, its Weigh, and the name of a strategy of the weighers.
+	ExpressionHint = "cellgate:filter"
+	WeighHint      = "cellgate:weigh"
+	StrategyHint   = "cellgate:strategy"
 )
+
+// comparedBy are the filters that compare an extra spec with hosts or aggregates, by its scope.
+func comparedBy(key string) []string {
+	scope, _, scoped := strings.Cut(key, ":")
+	switch {
+	case !scoped:
+		return []string{schedule.CapabilitiesFilter, schedule.AggregateExtraSpecsFilter}
+	case scope == "capabilities", key == "hw:maxphysaddr_bits":
+		return []string{schedule.CapabilitiesFilter}
+	case scope == "aggregate_instance_extra_specs":
+		return []string{schedule.AggregateExtraSpecsFilter}
+	}
+	return nil
+}
 
 // since has the releases that brought keys, of the rows that name one.
 var since = func() map[string]int {

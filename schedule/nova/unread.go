@@ -7,12 +7,6 @@ import (
 	"cellgate/schedule"
 )
 
-// readers are the filters that read a hint.
-var readers = map[string]string{
-	"same_host": schedule.SameHostFilter, "different_host": schedule.DifferentHostFilter,
-	"build_near_host_ip": schedule.CIDRFilter, "cidr": schedule.CIDRFilter, "query": schedule.JSONFilter,
-}
-
 // Unread gives the paths of what the request has and no filter of the rules
 // reads: in Nova, too, it then has no effect. path begins them. An extra spec
 // without a scope counts as read by ComputeCapabilitiesFilter when every host has
@@ -29,17 +23,16 @@ func Unread(r *schedule.Request, rules *schedule.Rules, path string) []string {
 	runs := func(filter string) bool { return slices.Contains(filters, filter) }
 	var out []string
 	for _, spec := range r.Nova.Flavor.ExtraSpecs {
-		scope, _, scoped := strings.Cut(spec.Key, ":")
-		read := runs(schedule.AggregateExtraSpecsFilter) && (!scoped || scope == "aggregate_instance_extra_specs")
-		if scope == "capabilities" || scope == "hw" || !scoped && schedule.HostAttribute(spec.Key) {
-			read = read || runs(schedule.CapabilitiesFilter)
-		}
+		read := slices.ContainsFunc(comparedBy(spec.Key), func(filter string) bool {
+			isScoped := strings.Contains(spec.Key, ":")
+			return runs(filter) && (filter != schedule.CapabilitiesFilter || isScoped || schedule.HostAttribute(spec.Key))
+		})
 		if !read {
 			out = append(out, at(path+".flavor.extra_specs", spec.Key))
 		}
 	}
 	for _, h := range r.Nova.Hints {
-		if !runs(readers[h.Name]) {
+		if !runs(look(schedulerHints, h.Name).filter) {
 			out = append(out, at(path+".scheduler_hints", h.Name))
 		}
 	}
