@@ -164,7 +164,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 	case err != nil:
 		p.failures.Warn(ctx, "", 1, "a transaction failed", "ops", len(ops), "err", err)
 		p.answerUnchanged(batch, err)
-		if errors.Is(err, shard.ErrBroken) || errors.Is(err, shard.ErrFenced) {
+		if isFatal(err) {
 			return err
 		}
 		if fault.KindOf(err) == fault.OutcomeUnknown {
