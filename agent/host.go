@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -107,15 +106,4 @@ func (h *Host) putAt(version uint64) time.Time {
 		version = newest - n + 1
 	}
 	return h.puts[version%n]
-}
-
-// sharing is a shallow copy of a state.
-func sharing(s *agentv1.FullState) *agentv1.FullState {
-	out := &agentv1.FullState{}
-	to := out.ProtoReflect()
-	s.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		to.Set(field, v)
-		return true
-	})
-	return out
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"cellgate/internal/hoststate"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/schedule"
 )
@@ -88,13 +89,13 @@ func TestHardwareIsJudgedThroughTheStream(t *testing.T) {
 				expect("full again", "later", 11, c.reason)
 				// Once the instance is reported, its usage is what the report says: here nothing.
 				state, _ := host.State()
-				next := sharing(state)
+				next := hoststate.ShallowCopy(state)
 				next.Instances = append(next.Instances[:len(next.Instances):len(next.Instances)], &agentv1.Instance{InstanceUuid: instanceUUID(1), Usages: []*agentv1.Usage{
 					{ProviderUuid: state.GetHostUuid(), ResourceClass: "VCPU", Amount: 1},
 				}})
 				host.Put(next)
 				expect("one runs", "later", 11, ok)
-				next = sharing(next)
+				next = hoststate.ShallowCopy(next)
 				next.Facts = &agentv1.Facts{}
 				host.Put(next)
 				expect("a host that reports no hardware", "none", 12, c.reason)

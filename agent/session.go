@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/hoststate"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -194,7 +195,7 @@ func (s *session) marked(follow bool) *agentv1.FullState {
 	if s.epoch == 0 && !follow {
 		return s.sending
 	}
-	out := sharing(s.sending)
+	out := hoststate.ShallowCopy(s.sending)
 	out.Epoch, out.Follow = s.epoch, follow
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"cellgate/internal/hoststate"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -145,7 +146,7 @@ func (c *computes) follow(host int) (next time.Time) {
 		instances, changed = append(instances, byInstance[id]), true
 	}
 	if changed {
-		state = sharing(state)
+		state = hoststate.ShallowCopy(state)
 		state.Instances = instances
 		h.Put(state)
 	}

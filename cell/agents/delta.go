@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"cellgate/internal/fault"
+	"cellgate/internal/hoststate"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -15,7 +14,7 @@ import (
 // delta's fields one by one: the error names conflicts between fields, and with the held state. Epoch
 // and follow are the delta's.
 func applyDelta(held *agentv1.FullState, d *agentv1.Delta) (*agentv1.FullState, error) {
-	out := shallow(held)
+	out := hoststate.ShallowCopy(held)
 	out.Version, out.Epoch, out.Follow = d.GetVersion(), d.GetEpoch(), d.GetFollow()
 	var bad problems
 	if d.GetVersion() <= d.GetBaseVersion() {
@@ -58,17 +57,6 @@ const (
 	maxInstances  = 10_000
 	maxNamespaces = 64
 )
-
-// shallow is a copy that shares lists and messages.
-func shallow(in *agentv1.FullState) *agentv1.FullState {
-	out := &agentv1.FullState{}
-	to := out.ProtoReflect()
-	in.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		to.Set(field, v)
-		return true
-	})
-	return out
-}
 
 type problems []fault.Field
 
