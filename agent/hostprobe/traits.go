@@ -1,6 +1,7 @@
 package hostprobe
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -55,14 +56,8 @@ var features = map[string]string{
 	"sse4_1": "sse4.1", "sse4_2": "sse4.2", "sha_ni": "sha-ni", "pclmulqdq": "pclmuldq", "avx512_vnni": "avx512vnni",
 	"avx512_vbmi2": "avx512vbmi2", "avx512_bitalg": "avx512bitalg", "avx512_vpopcntdq": "avx512-vpopcntdq",
 	"avx512_bf16": "avx512-bf16", "avx512_fp16": "avx512-fp16", "avx_vnni": "avx-vnni", "avx512_vp2intersect": "avx512-vp2intersect",
-	"lahf_lm": "lahf_lm", "md_clear": "md-clear", "arch_capabilities": "arch-capabilities", "amx_bf16": "amx-bf16",
-	"amx_int8": "amx-int8", "amx_tile": "amx-tile", "tsc_deadline_timer": "tsc-deadline", "tsc_adjust": "tsc_adjust",
-	"perfctr_core": "perfctr_core", "cr8_legacy": "cr8legacy", "nrip_save": "nrip-save",
+	"md_clear": "md-clear", "arch_capabilities": "arch-capabilities", "amx_bf16": "amx-bf16",
+	"amx_int8": "amx-int8", "amx_tile": "amx-tile", "tsc_deadline_timer": "tsc-deadline", "cr8_legacy": "cr8legacy", "nrip_save": "nrip-save",
 }
 
-func featureName(flag string) string {
-	if name, ok := features[flag]; ok {
-		return name
-	}
-	return flag
-}
+func featureName(flag string) string { return cmp.Or(features[flag], flag) }
