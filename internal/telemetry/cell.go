@@ -149,7 +149,7 @@ func (c *Cell) Verdict(mode string, rejected bool, reason string) {
 
 // VerdictWaited times the wait of a claim for its host's verdict.
 func (c *Cell) VerdictWaited(d time.Duration, arrived bool) {
-	c.series().observe(cellVerdictWait, d.Seconds(), either(arrived, "heard", "late"))
+	c.series().observe(cellVerdictWait, d.Seconds(), either(arrived, "arrived", "late"))
 }
 
 // OfferUnanswered counts an offer that had no verdict in time.

@@ -227,7 +227,7 @@ var (
 	labelVerify      = Label{Name: "mode", Values: []string{"async", "sync", "shadow", other}}
 	labelVerdict     = Label{Name: "verdict", Values: []string{"ok", "NO_ROOM", "NO_NUMA", "NO_PCI", "DISABLED", "UNKNOWN_PROVIDER", "INSTANCE_EXISTS", "ABORTED", "UNSPECIFIED", other}}
 	labelHostVerdict = Label{Name: "verdict", Values: []string{"ok", "rejected"}}
-	labelWaitEnd     = Label{Name: "end", Values: []string{"heard", "late"}}
+	labelWaitEnd     = Label{Name: "end", Values: []string{"arrived", "late"}}
 	labelQueue       = Label{Name: "queue", Values: []string{"urgent", "other"}}
 	labelEvent       = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved", "statement_timeout", "pool_empty", "no_connection_left", "refused"}}
 	labelConnection  = Label{Name: "state", Values: []string{"in_use", "idle", "opening"}}
@@ -376,7 +376,7 @@ var (
 	cellClaims              = reading(inCell, "cellgate_cell_claims", "Live claims.", labelClaim)
 	cellLeasesExpired       = counter(inCell, "cellgate_cell_leases_expired_total", "Claims ended because nobody confirmed them in time.")
 	cellVerdicts            = counter(inCell, "cellgate_cell_verdicts_total", "Verdicts of hosts on claims that were offered to them; ok, or why they were rejected.", labelVerify, labelVerdict)
-	cellVerdictWait         = histogram(inCell, seconds, "cellgate_cell_verdict_wait_seconds", "How long claims waited for their host's verdict (verify_mode sync). End heard: it arrived. End late: not in time.", labelWaitEnd)
+	cellVerdictWait         = histogram(inCell, seconds, "cellgate_cell_verdict_wait_seconds", "How long claims waited for their host's verdict (verify_mode sync). End arrived: in time. End late: not in time.", labelWaitEnd)
 	cellOffersUnanswered    = counter(inCell, "cellgate_cell_offers_unanswered_total", "Claims offered to a host's agent that it gave no verdict on within 5 s.")
 	cellAdopted             = counter(inCell, "cellgate_cell_instances_adopted_total", "Instances that hosts reported without a claim and that were given one.")
 	cellElsewhere           = counter(inCell, "cellgate_cell_instances_claimed_elsewhere_total", "Instances that a host reported while another host has their claim; counted at each such report.")
