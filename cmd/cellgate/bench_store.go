@@ -202,7 +202,7 @@ func factors(s storebench.Setting) []string {
 // name gives the name of a run's row: its factors that differ between the runs, with --single from the
 // first one.
 func (b *storeBench) name(s storebench.Setting) string {
-	return cmp.Or(strings.Join(b.shown(s, true), ", "), "(as said)")
+	return cmp.Or(strings.Join(b.shown(s, true), ", "), "(as above)")
 }
 
 // shown gives the factors of a setting that its row shows; without inRow, those that all runs share.

@@ -67,7 +67,7 @@ func TestBenchStore_Table_NamesWhatDiffers(t *testing.T) {
 		"\n1 scheduler, no partition, ":                                                       all,
 		"\n8 schedulers, rendezvous, ":                                                        all,
 		"Pebble: 64 callers, 1 scheduler, 1000 hosts, spread, no partition, locks (900 full)": single,
-		"\n(as said) ": single, "\nswap-single ": single, "\nrendezvous ": single, "\n8 schedulers ": single,
+		"\n(as above) ": single, "\nswap-single ": single, "\nrendezvous ": single, "\n8 schedulers ": single,
 	} {
 		if !strings.Contains(in, want) {
 			t.Errorf("there is no %q in\n%s", want, in)
