@@ -129,7 +129,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	cmd.SuggestionsMinimumDistance = 2 // letters that may differ
-	if strings.Contains(cmd.Use, "[") && len(cmd.SuggestionsFor(args[0])) == 0 {
+	if cmd.ValidateArgs(args[:1]) == nil && len(cmd.SuggestionsFor(args[0])) == 0 {
 		return nil
 	}
 	return knownCommand(cmd, args)
@@ -137,11 +137,10 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 
 // oneArgOr checks the argument of a command that also has subcommands.
 func oneArgOr(cmd *cobra.Command, args []string) error {
-	err := cobra.MaximumNArgs(1)(cmd, args)
-	if unknown := unknownCommand(cmd, args); err != nil && unknown != nil {
-		return unknown
+	if len(args) <= 1 {
+		return nil
 	}
-	return err
+	return cmp.Or(unknownCommand(cmd, args), cobra.MaximumNArgs(1)(cmd, args))
 }
 
 // newHelp replaces cobra's help command, which ends with success for a command that does not exist.
