@@ -145,6 +145,9 @@ type doctor struct {
 	checks           []check[*localProcess]
 }
 
+// openFiles is the check that needs no configuration.
+var openFiles = check[*localProcess]{"open files", checkOpenFiles}
+
 var doctors = []doctor{
 	{"gateway", "gateway", gatherGateway, []check[*localProcess]{
 		{"gateway.tls, gateway.cell_tls", checkFiles},
@@ -154,13 +157,13 @@ var doctors = []doctor{
 		{"ports", checkPorts},
 		{"gateway.cell_tls.cert", checkIdentity},
 		{"cells", checkCells},
-		{"open files", checkOpenFiles},
+		openFiles,
 	}},
 	{"cell", "cell1", gatherCell, []check[*localProcess]{
 		{"cell.tls", checkFiles},
 		{"ports", checkPorts},
 		{"shard", examineShard},
-		{"open files", checkOpenFiles},
+		openFiles,
 	}},
 	{"agent", "agent", gatherAgent, []check[*localProcess]{
 		{"agent.tls", checkFiles},
@@ -169,7 +172,7 @@ var doctors = []doctor{
 		{"host", checkHost},
 		{"agent.tls.cert", checkIdentity},
 		{"cells", checkReports},
-		{"open files", checkOpenFiles},
+		openFiles,
 	}},
 }
 
@@ -193,7 +196,7 @@ func newDoctorOf(t terminal, d doctor) *cobra.Command {
 		if p.conf, err = load(); err == nil {
 			d.gather(p)
 		} else {
-			checks = checks[len(checks)-1:] // the one that needs no configuration
+			checks = []check[*localProcess]{openFiles}
 		}
 		return append(checkConfiguration(d.section, err), examine("", p, math.MaxInt, checks)...).print(cmd.OutOrStdout(), form)
 	}
