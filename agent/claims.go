@@ -164,17 +164,17 @@ func (c *Claims) runs(ran map[string]string) {
 // CLAIM_REJECTED. Without an offer, for example while the streams to the cell are down, the host judges
 // the claim itself. Idempotent by claim_id.
 func (c *Claims) InstanceClaim(in *agentv1.InstanceClaimRequest) (*agentv1.HostClaim, error) {
-	return c.takeUp(instanceClaim, in.GetClaimId(), in.GetInstanceUuid(), "", in.GetUsages(), in.GetTtl().AsDuration())
+	return c.claimForOperation(instanceClaim, in.GetClaimId(), in.GetInstanceUuid(), "", in.GetUsages(), in.GetTtl().AsDuration())
 }
 
 // ResizeClaim takes up the claim of an instance's new size, beside its present one.
 func (c *Claims) ResizeClaim(in *agentv1.ResizeClaimRequest) (*agentv1.HostClaim, error) {
-	return c.takeUp(resizeClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
+	return c.claimForOperation(resizeClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
 }
 
 // MoveClaim takes up the claim of an instance that comes from another host.
 func (c *Claims) MoveClaim(in *agentv1.MoveClaimRequest) (*agentv1.HostClaim, error) {
-	return c.takeUp(moveClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
+	return c.claimForOperation(moveClaim, in.GetClaimId(), in.GetInstanceUuid(), in.GetMovesClaimId(), in.GetUsages(), in.GetTtl().AsDuration())
 }
 
 // AbortClaim gives back a claim that an operation took up: from then on it takes nothing on the host.
@@ -220,7 +220,7 @@ func (c *Claims) List() []*agentv1.HostClaim {
 	return list
 }
 
-func (c *Claims) takeUp(kind claimKind, id, instance, moves string, usages []*agentv1.Usage, ttl time.Duration) (*agentv1.HostClaim, error) {
+func (c *Claims) claimForOperation(kind claimKind, id, instance, moves string, usages []*agentv1.Usage, ttl time.Duration) (*agentv1.HostClaim, error) {
 	if ttl < 0 || ttl > localClaimAtAll {
 		return nil, fault.Invalid("ttl", "must be 0 to %v", localClaimAtAll)
 	}
@@ -236,7 +236,7 @@ func (c *Claims) takeUp(kind claimKind, id, instance, moves string, usages []*ag
 		return nil, rejectedError(r.verdict)
 	}
 	if h := l.held[id]; h != nil {
-		if err := h.takenUpBy(kind, instance, usages); err != nil {
+		if err := h.checkOperation(kind, instance, usages); err != nil {
 			return nil, err
 		}
 		h.kind = kind
@@ -265,8 +265,8 @@ func (c *Claims) takeUp(kind claimKind, id, instance, moves string, usages []*ag
 	return l.show(h), nil
 }
 
-// takenUpBy returns an error if an operation does not match the held claim.
-func (h *heldClaim) takenUpBy(kind claimKind, instance string, usages []*agentv1.Usage) error {
+// checkOperation returns an error if an operation does not match the held claim.
+func (h *heldClaim) checkOperation(kind claimKind, instance string, usages []*agentv1.Usage) error {
 	switch {
 	case h.instance != instance:
 		return fault.Invalid("instance_uuid", "claim %s is of instance %s", h.id, h.instance)

@@ -8,7 +8,7 @@ func (c *Claims) Taken(provider, class string) (byInstance map[string]int64, cla
 	c.ledger.expire(c.now())
 	byInstance = map[string]int64{}
 	for _, h := range c.ledger.held {
-		if !c.ledger.takes(h) {
+		if !c.ledger.occupies(h) {
 			continue
 		}
 		for _, u := range h.usages {

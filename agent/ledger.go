@@ -157,8 +157,8 @@ func (l *ledger) alone(c *heldClaim) bool {
 // movesForGood reports whether the claim has replaced the claim that it moves.
 func (c *heldClaim) movesForGood() bool { return c.confirmed && c.moves != "" && len(c.offers) > 0 }
 
-// takes reports whether a held claim takes resources in addition to the host's instances.
-func (l *ledger) takes(c *heldClaim) bool { return !c.aborted && !l.covered(c) }
+// occupies reports whether a held claim takes resources in addition to the host's instances.
+func (l *ledger) occupies(c *heldClaim) bool { return !c.aborted && !l.covered(c) }
 
 // expire drops claims made on the host whose time is over, and forgets claims that ended some time ago.
 func (l *ledger) expire(now time.Time) {
@@ -206,7 +206,7 @@ func (l *ledger) fits(c *heldClaim) (reason agentv1.Verdict_Reason, detail strin
 	taken := map[stock]int64{}
 	var guests []*schedule.GuestCheck
 	for _, o := range l.held {
-		if o.id == c.id || !l.takes(o) {
+		if o.id == c.id || !l.occupies(o) {
 			continue
 		}
 		for _, u := range o.usages {
@@ -271,7 +271,7 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 			l.confirmations++
 		}
 		c.offers[by], c.at, c.confirmed = struct{}{}, now, o.GetConfirmed()
-		c.stands()
+		c.undoAbortOfMove()
 		if l.gaveBack(c) {
 			return l.abortOf(c)
 		}
@@ -286,7 +286,7 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	}
 	if before := l.held[id]; before != nil && before.instance == c.instance {
 		c.kind, c.aborted, c.first = before.kind, before.aborted, before.first
-		c.stands()
+		c.undoAbortOfMove()
 		if c.confirmed && before.confirmed {
 			c.since = before.since
 		}
@@ -361,8 +361,8 @@ func (l *ledger) aborts(by any) (verdicts []*agentv1.Verdict) {
 // gaveBack reports whether a claim was aborted and its instance is not on the host.
 func (l *ledger) gaveBack(c *heldClaim) bool { return c.aborted && !l.covered(c) && !l.alone(c) }
 
-// stands undoes the abort of a confirmed move: the cell confirmed it before the abort arrived.
-func (c *heldClaim) stands() { c.aborted = c.aborted && !c.movesForGood() }
+// undoAbortOfMove undoes the abort of a confirmed move: the cell confirmed it before the abort arrived.
+func (c *heldClaim) undoAbortOfMove() { c.aborted = c.aborted && !c.movesForGood() }
 
 // ended drops a claim that the cell ended, with its final state, or moved to another host.
 func (l *ledger) ended(now time.Time, id, state string) {
@@ -413,7 +413,7 @@ func (l *ledger) set(now time.Time, by any, s *agentv1.ClaimSet) {
 	for _, id := range s.GetConfirmedClaimIds() {
 		if c := l.held[id]; c != nil && !c.confirmed {
 			c.confirmed, c.since = true, now
-			c.stands()
+			c.undoAbortOfMove()
 			l.confirmations++
 		}
 	}

@@ -34,8 +34,8 @@ func (h *Host) refused(replica string, m *agentv1.Refused) {
 	h.refusals[replica] = by
 }
 
-// taken records that a replica accepted the host's state.
-func (h *Host) taken(replica string) {
+// clearRefusal records that a replica accepted the host's state.
+func (h *Host) clearRefusal(replica string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.refusals, replica)

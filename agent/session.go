@@ -55,8 +55,8 @@ type session struct {
 	// sending is the state of version sent. base is the newest accepted state, to which the replica
 	// applies Deltas; nil if the whole state must be sent.
 	sending, base *agentv1.FullState
-	// unknowing: the newest accepted state had unknown instances.
-	unknowing bool
+	// instancesUnknown: the newest accepted state had unknown instances.
+	instancesUnknown bool
 	// epoch is the epoch of the newest Resync. pausing: the answer to a Resync waits until retry fires.
 	// renews is the version to renew then, 0 for none; the new one must exceed above.
 	epoch   uint64
@@ -111,7 +111,7 @@ func (s *session) run(ctx context.Context) (err error) {
 			ended <- e
 			return e
 		case m := <-answers:
-			err = s.hear(m)
+			err = s.handleMessage(m)
 		case <-changed:
 			err = s.sendState()
 		case <-s.verdictQueued:
@@ -216,8 +216,8 @@ func (s *session) sendHeartbeat() error {
 	return s.stream.SendMsg(&m)
 }
 
-// hear handles a message of the cell.
-func (s *session) hear(m *agentv1.ReportResponse) error {
+// handleMessage handles a message of the cell.
+func (s *session) handleMessage(m *agentv1.ReportResponse) error {
 	switch {
 	case m.GetClaimOffer() != nil:
 		if v := s.host.claims.offered(s.Reporter, m.GetClaimOffer()); v != nil {
@@ -238,16 +238,16 @@ func (s *session) hear(m *agentv1.ReportResponse) error {
 func (s *session) handleResponse(m *agentv1.ReportResponse) error {
 	switch {
 	case m.GetAccepted() != nil && m.GetAccepted().GetVersion() == s.sent:
-		return s.takeAccepted(m.GetAccepted())
+		return s.handleAccepted(m.GetAccepted())
 	case m.GetRefused() != nil && m.GetRefused().GetVersion() == s.sent:
-		return s.takeRefused(m.GetRefused())
+		return s.handleRefused(m.GetRefused())
 	case m.GetResync() != nil:
-		s.takeResync(m.GetResync())
+		s.handleResync(m.GetResync())
 	}
 	return nil
 }
 
-func (s *session) takeAccepted(m *agentv1.Accepted) error {
+func (s *session) handleAccepted(m *agentv1.Accepted) error {
 	if !s.waiting {
 		return nil // the answer to a state that a Resync overtook
 	}
@@ -261,7 +261,7 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 	s.beat.Reset(onGrid(time.Now(), rand.N(s.every)+1))
 	s.accepted, s.asked = true, false
 	s.host.streamAccepted(s.deps.Replica)
-	s.host.taken(s.deps.Replica)
+	s.host.clearRefusal(s.deps.Replica)
 	s.deps.Tel.Reported("")
 	waited := time.Duration(0)
 	if s.proven < s.sent {
@@ -269,8 +269,8 @@ func (s *session) takeAccepted(m *agentv1.Accepted) error {
 		s.proven = s.sent
 	}
 	s.deps.Accepted(waited)
-	known := s.unknowing && !s.sending.GetInstancesUnknown()
-	s.unknowing = s.sending.GetInstancesUnknown()
+	known := s.instancesUnknown && !s.sending.GetInstancesUnknown()
+	s.instancesUnknown = s.sending.GetInstancesUnknown()
 	if known {
 		// The cell ignores aborts of confirmed claims while the host knows no instances.
 		return s.sendVerdicts(s.host.claims.aborts(s.Reporter))
@@ -295,7 +295,7 @@ func (s *session) beatsEvery(d time.Duration) {
 	}
 }
 
-func (s *session) takeRefused(m *agentv1.Refused) error {
+func (s *session) handleRefused(m *agentv1.Refused) error {
 	if s.pausing {
 		return nil
 	}
@@ -333,9 +333,9 @@ func (s *session) takeRefused(m *agentv1.Refused) error {
 	return err
 }
 
-// takeResync schedules the whole state after a random part of the time that the cell gives. A change of
+// handleResync schedules the whole state after a random part of the time that the cell gives. A change of
 // the state sends it earlier, and heartbeats go on meanwhile.
-func (s *session) takeResync(m *agentv1.Resync) {
+func (s *session) handleResync(m *agentv1.Resync) {
 	if s.pausing && m.GetEpoch() <= s.epoch {
 		return
 	}

@@ -27,8 +27,8 @@ func newNearMissBudget(now time.Time) *nearMissBudget {
 	return &nearMissBudget{left: nearMissBurst, filled: now}
 }
 
-// mayLook reports whether the budget allows to compute a query's near misses.
-func (b *nearMissBudget) mayLook(now time.Time) bool {
+// hasLeft reports whether the budget allows the work on a query's near misses.
+func (b *nearMissBudget) hasLeft(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if since := now.Sub(b.filled); since > 0 {
@@ -47,7 +47,7 @@ func (b *nearMissBudget) spend(took time.Duration) {
 
 // spareNearMisses removes the request for near misses from a query if the budget is spent.
 func (c *Cell) spareNearMisses(q *cellv1.Query) {
-	if q.GetNearMisses() > 0 && !c.nearMisses.mayLook(time.Now()) {
+	if q.GetNearMisses() > 0 && !c.nearMisses.hasLeft(time.Now()) {
 		q.NearMisses = 0
 		c.tel.NearMissesSpared()
 	}

@@ -12,7 +12,7 @@ func TestNearMissBudget_RefusalsWithoutEnd_TakeAQuarterOfAProcessor(t *testing.T
 	looked := 0
 	for range 10_000 { // a refusal per millisecond: twice what one processor can examine
 		now = now.Add(time.Millisecond)
-		if b.mayLook(now) {
+		if b.hasLeft(now) {
 			b.spend(took)
 			looked++
 		}
@@ -21,7 +21,7 @@ func TestNearMissBudget_RefusalsWithoutEnd_TakeAQuarterOfAProcessor(t *testing.T
 	if work > most+took || work < most-2*took {
 		t.Errorf("near misses took %s of 10 s, want %s", work, most)
 	}
-	if now = now.Add(time.Hour); !b.mayLook(now) || b.left != nearMissBurst {
+	if now = now.Add(time.Hour); !b.hasLeft(now) || b.left != nearMissBurst {
 		t.Errorf("after a rest %s are left, want %s", b.left, nearMissBurst)
 	}
 }

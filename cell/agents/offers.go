@@ -145,7 +145,7 @@ func (v *verifier) sweepLocked(host string) {
 	for _, c := range claims {
 		o := h.offers[c.ClaimID]
 		switch {
-		case o == nil && c.Seen && h.knows(c):
+		case o == nil && c.Seen && h.listsInstance(c):
 			// The host already has the claim's instance.
 		case o == nil && c.GaveBack():
 			// The claim takes no resources on the host.
@@ -165,9 +165,9 @@ func (v *verifier) sweepLocked(host string) {
 	h.sweptAt = now.Add(-rand.N(VerifySweep / 4))
 }
 
-// knows reports whether the agent listed the claim's instance when its stream began. An agent that
+// listsInstance reports whether the agent listed the claim's instance when its stream began. An agent that
 // restarted without an instance that it had before does not know the claim.
-func (h *verifyingHost) knows(c *shard.Claim) bool {
+func (h *verifyingHost) listsInstance(c *shard.Claim) bool {
 	if h.reported == nil {
 		return true
 	}

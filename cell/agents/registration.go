@@ -155,14 +155,14 @@ func (t *registration) registerState(ctx context.Context, in *agentv1.FullState,
 // letsAnotherWrite reports whether another replica should write the state first, as the agent asks.
 // Under a gate, a new host is written by the replica that gateways report to.
 func (t *registration) letsAnotherWrite(uuid string, follow bool) bool {
-	if t.rows.GateRow() == nil || t.knows(uuid) {
+	if t.rows.GateRow() == nil || t.hasRow(uuid) {
 		return follow
 	}
 	return !t.gate.HasGateways()
 }
 
-// knows reports whether the shard has a host, imported or not.
-func (t *registration) knows(uuid string) bool {
+// hasRow reports whether the shard has a host, imported or not.
+func (t *registration) hasRow(uuid string) bool {
 	row := t.rows.Host(uuid)
 	return row != nil && row.Host != nil
 }
@@ -208,7 +208,7 @@ func (t *registration) write(ctx context.Context, put *shard.PutHost) (other str
 		return "", ctx.Err()
 	}
 	ops := []shard.Op{{PutHost: put}}
-	if !t.knows(put.Host.UUID) {
+	if !t.hasRow(put.Host.UUID) {
 		if w := t.gate.StatusOfNewHost(put.Host.UUID); w.State != "" {
 			ops = append(ops, shard.Op{SetNovaState: &shard.SetNovaState{HostUUID: put.Host.UUID, State: w.State, Reason: w.Reason}})
 			t.log.Warn("a new host is out of service", "host", put.Host.ServiceHost, "host_uuid", put.Host.UUID, "reason", w.Reason)

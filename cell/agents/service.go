@@ -354,7 +354,7 @@ func (a *stream) close(cancel context.CancelFunc) {
 //
 // A state that the gate kept out of the shard is written once the gate is NATIVE.
 func (a *stream) handleHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *agentv1.ReportResponse {
-	stands := a.acceptsHeartbeat(b)
+	isAccepted := a.acceptsHeartbeat(b)
 	if a.host == "" {
 		return a.refused(b.GetBootId(), b.GetVersion(), fault.Invalid("heartbeat", "a full state must come first"))
 	}
@@ -364,9 +364,9 @@ func (a *stream) handleHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *age
 		}
 	}
 	switch {
-	case a.refusal != nil && !stands:
+	case a.refusal != nil && !isAccepted:
 		return nil // the refusal already named the version to send, if any
-	case stands:
+	case isAccepted:
 		a.live.NoteSeen(a.host)
 		return a.askForLostState()
 	}

@@ -18,12 +18,12 @@ func (r *Reconciler) List() *cellv1.ListFindingsResponse {
 	out := &cellv1.ListFindingsResponse{
 		Hosts: int32(r.hosts), HostsCompared: int32(r.compared), MovedIn: r.movedIn, Repairs: !r.cfg.ReportOnly,
 	}
-	if !r.looked.IsZero() {
-		out.LookedAt = timestamppb.New(r.looked)
+	if !r.lastRound.IsZero() {
+		out.LookedAt = timestamppb.New(r.lastRound)
 	}
 	now := r.now()
 	for _, c := range r.open {
-		if r.standsLocked(c, now) {
+		if r.isFindingLocked(c, now) {
 			out.Findings = append(out.Findings, r.shownLocked(c))
 		}
 	}

@@ -54,8 +54,8 @@ type Reconciler struct {
 	// repaired are the newest repaired findings, the oldest first.
 	repaired []*cellgatev1.Finding
 	movedIn  []*cellv1.MovedIn
-	// looked is when the last complete round ended; hosts and compared are its counts.
-	looked          time.Time
+	// lastRound is when the last complete round began; hosts and compared are its counts.
+	lastRound       time.Time
 	hosts, compared int
 }
 
@@ -95,8 +95,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return replica.Repeat(ctx, r.cfg.Interval, r.log, "the cell's shard, table and hosts could not be compared", r.CompareAll)
 }
 
-// lookResult is the result of one round.
-type lookResult struct {
+// round is the result of one round.
+type round struct {
 	now time.Time
 	// seen are the mismatches of this round; compared the comparable reports, by host.
 	seen     map[findingKey]*cellgatev1.Finding
@@ -113,15 +113,15 @@ func (r *Reconciler) CompareAll(ctx context.Context) error {
 	}
 	rows := r.rows.HostsInService()
 	slices.SortFunc(rows, func(a, b *replica.HostRow) int { return cmp.Compare(a.Host.UUID, b.Host.UUID) })
-	l := &lookResult{now: r.now(), seen: map[findingKey]*cellgatev1.Finding{}, compared: map[string]*agents.Report{}, present: map[string]struct{}{}}
+	l := &round{now: r.now(), seen: map[findingKey]*cellgatev1.Finding{}, compared: map[string]*agents.Report{}, present: map[string]struct{}{}}
 	for _, row := range rows {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		l.present[row.Host.UUID] = struct{}{}
-		r.lookAt(l, row.Host.UUID)
+		r.examineHost(l, row.Host.UUID)
 	}
-	r.noteLook(l)
+	r.recordRound(l)
 	r.repairClaims(ctx, l)
 	r.repairHosts(l)
 	err := r.auditor.audit(ctx, rows)
@@ -130,11 +130,11 @@ func (r *Reconciler) CompareAll(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looked, r.hosts, r.compared, r.movedIn = l.now, len(rows), len(l.compared), l.movedIn
+	r.lastRound, r.hosts, r.compared, r.movedIn = l.now, len(rows), len(l.compared), l.movedIn
 	return nil
 }
 
-func (r *Reconciler) lookAt(l *lookResult, host string) {
+func (r *Reconciler) examineHost(l *round, host string) {
 	row := r.rows.Host(host)
 	if f := r.agents.OtherIncarnation(row); f != nil {
 		l.seen[keyOf(f)] = f
@@ -167,9 +167,9 @@ func (r *Reconciler) lookAt(l *lookResult, host string) {
 	}
 }
 
-// noteLook records a round. A mismatch that the round did not see is resolved. Mismatches that only a
+// recordRound records a round. A mismatch that the round did not see is resolved. Mismatches that only a
 // report shows stay while there is no comparable report and their claim is live.
-func (r *Reconciler) noteLook(l *lookResult) {
+func (r *Reconciler) recordRound(l *round) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, c := range r.open {
@@ -199,8 +199,8 @@ func (r *Reconciler) noteLook(l *lookResult) {
 	}
 }
 
-// standsLocked reports whether a condition is a finding.
-func (r *Reconciler) standsLocked(c *condition, now time.Time) bool {
+// isFindingLocked reports whether a condition is a finding.
+func (r *Reconciler) isFindingLocked(c *condition, now time.Time) bool {
 	return c.needsNoGrace || now.Sub(c.since) >= r.cfg.Grace
 }
 
@@ -219,13 +219,13 @@ func (r *Reconciler) shownLocked(c *condition) *cellgatev1.Finding {
 	return f
 }
 
-// standing returns the open findings of a kind, by host and claim.
-func (r *Reconciler) standing(kind cellgatev1.Finding_Kind, now time.Time) []findingKey {
+// openFindings returns the open findings of a kind, by host and claim.
+func (r *Reconciler) openFindings(kind cellgatev1.Finding_Kind, now time.Time) []findingKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var keys []findingKey
 	for key, c := range r.open {
-		if key.kind == kind && r.standsLocked(c, now) {
+		if key.kind == kind && r.isFindingLocked(c, now) {
 			keys = append(keys, key)
 		}
 	}
@@ -265,12 +265,12 @@ func (r *Reconciler) Reading() (by map[string]int, compared int, age time.Durati
 	defer r.mu.Unlock()
 	by = map[string]int{}
 	for key, c := range r.open {
-		if r.standsLocked(c, r.now()) {
+		if r.isFindingLocked(c, r.now()) {
 			by[kindName(key.kind)]++
 		}
 	}
-	if !r.looked.IsZero() {
-		age = r.now().Sub(r.looked)
+	if !r.lastRound.IsZero() {
+		age = r.now().Sub(r.lastRound)
 	}
 	return by, r.compared, age
 }

@@ -24,9 +24,9 @@ type goneClaim struct {
 // to this replica in the same incarnation, and has not reported it for longer than ReconcileRelease.
 // The shard releases a claim only if the host has not reported since, and the instance has no other
 // claim.
-func (r *Reconciler) repairClaims(ctx context.Context, l *lookResult) {
+func (r *Reconciler) repairClaims(ctx context.Context, l *round) {
 	var ready []goneClaim
-	for _, key := range r.standing(cellgatev1.Finding_ORPHANED_CLAIM, l.now) {
+	for _, key := range r.openFindings(cellgatev1.Finding_ORPHANED_CLAIM, l.now) {
 		c := r.rows.Claim(key.claim)
 		if c == nil || l.seen[key] == nil {
 			continue
@@ -71,7 +71,7 @@ func (r *Reconciler) repairClaims(ctx context.Context, l *lookResult) {
 
 // mayRelease says why the claim of a missing instance is not released, "" if it may be, and since when
 // the instance is missing.
-func (r *Reconciler) mayRelease(l *lookResult, key findingKey, c *shard.Claim) (why string, since time.Time) {
+func (r *Reconciler) mayRelease(l *round, key findingKey, c *shard.Claim) (why string, since time.Time) {
 	rep := l.compared[key.host]
 	switch {
 	case r.cfg.ReportOnly:
@@ -119,14 +119,14 @@ func (r *Reconciler) vanished(host string, rep *agents.Report) bool {
 // repairHosts asks agents to report again, as a new version: then instances without a claim are
 // adopted. An agent is asked once in a grace. Where several agents report one host, their streams ask
 // them (askForLostState).
-func (r *Reconciler) repairHosts(l *lookResult) {
-	for _, key := range r.standing(cellgatev1.Finding_HOST_DIFFERS, l.now) {
+func (r *Reconciler) repairHosts(l *round) {
+	for _, key := range r.openFindings(cellgatev1.Finding_HOST_DIFFERS, l.now) {
 		if at := r.agents.Streams.LastAsked(key.host); !at.IsZero() {
 			r.noteRepair(key, at, "the agent of the newest stream was asked to report anew")
 		}
 	}
 	asked, kind := map[string]bool{}, kindName(cellgatev1.Finding_UNCLAIMED_INSTANCE)
-	for _, key := range r.standing(cellgatev1.Finding_UNCLAIMED_INSTANCE, l.now) {
+	for _, key := range r.openFindings(cellgatev1.Finding_UNCLAIMED_INSTANCE, l.now) {
 		rep := l.compared[key.host]
 		if rep == nil || !rep.Writes || len(r.rows.ClaimsOfConsumers([]string{key.instance})) > 0 {
 			continue

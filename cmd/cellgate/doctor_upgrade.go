@@ -219,8 +219,8 @@ func (u *upgrade) readTables(ctx context.Context, conf novadb.Config) error {
 	return nil
 }
 
-// lookOnceMore is the pause before a second search for unclaimed instances.
-const lookOnceMore = 3 * time.Second
+// recheckAfter is the pause before a second search for unclaimed instances.
+const recheckAfter = 3 * time.Second
 
 // findUnclaimed asks the cell which instances have no claim. Some may be about to be deleted, so it
 // counts only those that a second search finds too.
@@ -232,7 +232,7 @@ func (u *upgrade) findUnclaimed(ctx context.Context, reader *novadb.Reader, m *i
 		return nil
 	}
 	select {
-	case <-time.After(lookOnceMore):
+	case <-time.After(recheckAfter):
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -14,7 +14,7 @@ import (
 // once.
 func TestImportsFromServersByTurnsAreToldOnce(t *testing.T) {
 	var out bytes.Buffer
-	tell, at := tellImports(slog.New(slog.NewTextHandler(&out, nil))), time.Now()
+	tell, at := logImports(slog.New(slog.NewTextHandler(&out, nil))), time.Now()
 	told := func(warned, ended int) {
 		t.Helper()
 		if w, e := strings.Count(out.String(), "a copy of Nova's database that is behind"), strings.Count(out.String(), "not behind any more"); w != warned || e != ended {

@@ -63,7 +63,7 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gatewatch.P
 			return r, nil
 		},
 		Importer: func(to gatewatch.HostImporter) gatewatch.Importer {
-			return importer.NewWorker(imports, to, tellImports(log))
+			return importer.NewWorker(imports, to, logImports(log))
 		},
 	}, nil
 }
@@ -72,9 +72,9 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gatewatch.P
 // several servers in turn.
 const behindFor = time.Minute
 
-// tellImports logs when imports begin to fail and when they work again, when instances have no claim,
-// when the data are behind, and what the import changed.
-func tellImports(log *slog.Logger) func(importer.Report, error) {
+// logImports returns a function that logs when imports begin to fail and when they work again, when
+// instances have no claim, when the data are behind, and what the import changed.
+func logImports(log *slog.Logger) func(importer.Report, error) {
 	failing, unclaimed := false, false
 	var behind time.Time // when they were last, zero for not
 	return func(r importer.Report, err error) {

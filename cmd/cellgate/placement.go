@@ -260,7 +260,7 @@ start.`,
 
 // tapParts copy what a tap forwarded, and log its counts each minute and at the end.
 func tapParts(log *slog.Logger, tap *mirror.Tap) []lifecycle.Part {
-	say := func() {
+	logCounts := func() {
 		st := tap.Status()
 		log.Info("The tap's counts.", "writes", st.Writes, "copied", st.Copied, "copy_failed", st.CopyFailed, "pending", st.Pending,
 			"reads_compared", st.ReadsCompared, "reads_differ", st.ReadsDiffer, "passes", st.Passes, "last_error", st.LastError)
@@ -269,13 +269,13 @@ func tapParts(log *slog.Logger, tap *mirror.Tap) []lifecycle.Part {
 		}
 	}
 	counts := func(ctx context.Context) error {
-		defer say()
+		defer logCounts()
 		every := time.NewTicker(time.Minute)
 		defer every.Stop()
 		for {
 			select {
 			case <-every.C:
-				say()
+				logCounts()
 			case <-ctx.Done():
 				return nil
 			}

@@ -52,9 +52,9 @@ func (l *loader) setValue(n *yaml.Node, v reflect.Value, path string) {
 	l.origin[path] = l.at(n)
 	switch {
 	case v.Kind() == reflect.Struct:
-		l.takeMapping(n, v, path)
+		l.setMapping(n, v, path)
 	case v.Kind() == reflect.Slice:
-		l.takeSequence(n, v, path)
+		l.setSequence(n, v, path)
 	case n.Kind != yaml.ScalarNode:
 		l.problems.add("%s: %s: must be a single value, not a %s", l.at(n), path, kindName(n))
 	default:
@@ -64,7 +64,7 @@ func (l *loader) setValue(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-func (l *loader) takeMapping(n *yaml.Node, v reflect.Value, path string) {
+func (l *loader) setMapping(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
 		l.problems.add("%s: %s: must be a mapping of %v, not a %s", l.at(n), orRoot(path), names(v.Type()), kindName(n))
 		return
@@ -86,7 +86,7 @@ func (l *loader) takeMapping(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-func (l *loader) takeSequence(n *yaml.Node, v reflect.Value, path string) {
+func (l *loader) setSequence(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {
 		l.problems.add("%s: %s: must be a list, not a %s", l.at(n), path, kindName(n))
 		return

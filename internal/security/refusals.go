@@ -9,9 +9,9 @@ import (
 	"cellgate/internal/throttle"
 )
 
-// tellEvery is the interval between log lines about refusals of one sort; each line counts those since
+// logInterval is the interval between log lines about refusals of one sort; each line counts those since
 // the last.
-const tellEvery = 10 * time.Second
+const logInterval = 10 * time.Second
 
 // refusals counts refusals and logs some of them, without secrets.
 type refusals struct {

@@ -40,7 +40,7 @@ type Server struct {
 // check.
 func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, log: log, now: time.Now, in: ingress.New(cfg.Limits)}
-	s.refused.log = throttle.New(log, time.Now, tellEvery)
+	s.refused.log = throttle.New(log, time.Now, logInterval)
 	if cfg.Cert != "" {
 		s.pair = &reloaded[tls.Certificate]{
 			what:  "the server's certificate",
