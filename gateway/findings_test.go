@@ -209,3 +209,29 @@ func TestFindingsOfAllReplicas(t *testing.T) {
 		mustFail(t, resp, err, fault.InvalidRequest)
 	})
 }
+
+// A replica that has not compared since another one repaired a finding still reports it.
+func TestListFindings_RepairedByOneReplica_NotOpenByOlderComparisonOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := twoReplicas(t, nil)
+		at := func(s int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: s} }
+		compared := at(10)
+		for i, repaired := range []*timestamppb.Timestamp{nil, at(20)} {
+			w.cells[i].answers(func(_ string, _, resp any) {
+				if r, ok := resp.(*cellv1.ListFindingsResponse); ok {
+					r.LookedAt = compared
+					r.Findings = []*cellgatev1.Finding{{Kind: cellgatev1.Finding_ORPHANED_CLAIM, HostUuid: testUUID(0xa, 1), ClaimId: "k1", Since: at(5), RepairedAt: repaired}}
+				}
+			})
+		}
+		for _, open := range []int{0, 1} {
+			if f := w.findings(&cellgatev1.ListFindingsRequest{}).GetFindings(); len(f) != open {
+				t.Errorf("compared at %v, open are %v", compared, f)
+			}
+			if f := w.findings(&cellgatev1.ListFindingsRequest{Repaired: true}).GetFindings(); len(f) != open+1 {
+				t.Errorf("compared at %v, with the repaired %v", compared, f)
+			}
+			compared = at(30)
+		}
+	})
+}

@@ -68,13 +68,14 @@ func (svc *Service) watchMoves(ctx context.Context) {
 // find gives the unfinished moves, and those that this gateway finished recently.
 func (m *unfinishedMoves) find(ctx context.Context, svc *Service, seen []*cellFindings) (found, finished []*cellgatev1.Finding) {
 	looked := 0
+search:
 	for _, s := range seen {
 		for _, in := range s.movedIn {
 			if m.isSettled(in.GetClaimId()) {
 				continue
 			}
 			if looked++; looked > maxMoves || ctx.Err() != nil {
-				break
+				break search
 			}
 			from := svc.cells.Named(in.GetFromCell())
 			if from == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
@@ -60,17 +61,17 @@ func (svc *Service) askFindings(ctx context.Context) []*cellFindings {
 		}
 		s := &cellFindings{cell: c}
 		list = append(list, s)
-		all.Go(func() { s.ask(ctx) })
+		all.Go(func() { s.askReplicas(ctx) })
 	}
 	all.Wait()
 	slices.SortFunc(list, func(a, b *cellFindings) int { return cmp.Compare(a.cell.Name(), b.cell.Name()) })
 	return list
 }
 
-// ask joins the answers of the cell's replicas. A finding that several replicas report is
-// listed once, since the earliest of their times. A finding that one replica repaired is
-// listed apart from another replica's open one.
-func (s *cellFindings) ask(ctx context.Context) {
+// askReplicas joins the answers of the cell's replicas. A finding that several replicas report is
+// listed once, since the earliest of their times. An open finding is left out if another replica
+// repaired it after the last comparison of the replica that reports it.
+func (s *cellFindings) askReplicas(ctx context.Context) {
 	s.shown, s.repairs = &cellgatev1.ReconciledCell{Cell: s.cell.Name()}, true
 	answers, errs := make([]*cellv1.ListFindingsResponse, len(s.cell.Replicas)), make([]error, len(s.cell.Replicas))
 	var all sync.WaitGroup
@@ -78,6 +79,16 @@ func (s *cellFindings) ask(ctx context.Context) {
 		all.Go(func() { answers[i], errs[i] = r.ListFindings(ctx) })
 	}
 	all.Wait()
+	repaired := map[[7]string]time.Time{} // the last repair of each finding, by the key of the open one
+	for _, got := range answers {
+		for _, f := range got.GetFindings() {
+			key := findingKey(f)
+			key[6] = ""
+			if at := f.GetRepairedAt(); at != nil && at.AsTime().After(repaired[key]) {
+				repaired[key] = at.AsTime()
+			}
+		}
+	}
 	moved, byKey := map[string]bool{}, map[[7]string]int{}
 	for i, got := range answers {
 		if errs[i] != nil {
@@ -99,6 +110,9 @@ func (s *cellFindings) ask(ctx context.Context) {
 		for _, f := range got.GetFindings() {
 			f.Cell = s.cell.Name()
 			key := findingKey(f)
+			if repaired[key].After(got.GetLookedAt().AsTime()) {
+				continue
+			}
 			at, there := byKey[key]
 			if !there {
 				byKey[key] = len(s.findings)
@@ -112,7 +126,7 @@ func (s *cellFindings) ask(ctx context.Context) {
 	}
 }
 
-// findingKey identifies a finding within its cell; repaired findings also differ by the time of their repair.
+// findingKey identifies a finding within its cell. Its last part is the time of the repair, empty for an open finding.
 func findingKey(f *cellgatev1.Finding) [7]string {
 	at := ""
 	if f.GetRepairedAt() != nil {
