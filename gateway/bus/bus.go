@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -281,7 +282,8 @@ func faultOf(err error) *fault.Error {
 
 // recent remembers the newest 1,000 texts, each with the time when it was last added.
 type recent struct {
-	mu    sync.Mutex
+	mu sync.Mutex
+	// order lists the texts by that time, the oldest first.
 	order []string
 	known map[string]time.Time
 }
@@ -297,9 +299,10 @@ func (r *recent) add(text string, now time.Time) {
 	if r.known == nil {
 		r.known = map[string]time.Time{}
 	}
-	if _, ok := r.known[text]; !ok {
-		r.order = append(r.order, text)
+	if _, ok := r.known[text]; ok {
+		r.order = slices.DeleteFunc(r.order, func(known string) bool { return known == text })
 	}
+	r.order = append(r.order, text)
 	r.known[text] = now
 	if len(r.order) > keepRecent {
 		delete(r.known, r.order[0])

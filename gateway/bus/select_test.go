@@ -444,3 +444,16 @@ func TestRecent_ManyTexts_KeepsTheNewest(t *testing.T) {
 		t.Errorf("%d are kept", len(r.known))
 	}
 }
+
+func TestRecent_TextAddedAgain_IsNotForgottenFirst(t *testing.T) {
+	var r recent
+	now := time.Now()
+	for i := range keepRecent {
+		r.add(strings.Repeat("x", i+1), now)
+	}
+	r.add("x", now)
+	r.add("new", now)
+	if r.at("x").IsZero() || !r.at("xx").IsZero() || len(r.known) != keepRecent || len(r.order) != keepRecent {
+		t.Errorf("%d are kept, %d in order", len(r.known), len(r.order))
+	}
+}
