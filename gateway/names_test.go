@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,6 +171,10 @@ func TestUnknownValues_OfARefusal_AreNamedWithWhatMayBeMeant(t *testing.T) {
 	req.GetRequestSpec().Flavor.MemoryMb = 1 << 30
 	req.GetRequestSpec().ForceHosts = []string{"HOST001"}
 	if e := w.refused(req, fault.NoValidHost); strings.Contains(e.Message, "no cell has") {
+		t.Error(e)
+	}
+	req.GetRequestSpec().ForceHosts = append([]string{"hst002"}, slices.Repeat([]string{"host001"}, 10)...)
+	if e := w.refused(req, fault.NoValidHost); !strings.HasSuffix(e.Message, `no cell has host "hst002"; did you mean "host002"?`) {
 		t.Error(e)
 	}
 	if e := w.refused(to(ask(1, 1), "cel1"), fault.InvalidRequest); !strings.HasSuffix(e.Message, `the cells are cell1, cell2; did you mean "cell1"?`) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
@@ -60,7 +61,7 @@ func (g *Gateway) unknownFilters(ctx context.Context, req *cellgatev1.ListHostsR
 }
 
 // unknownValues gives a text, with a suggestion, for each zone, trait, resource class and host that a request names
-// and no cell has. It is nil while some cell's summary is not known.
+// and no cell has. Of the hosts it checks the first shownCandidates. It is nil while some cell's summary is not known.
 func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpec) []string {
 	zones, traits, ok := g.zonesAndTraits()
 	if !ok {
@@ -87,15 +88,19 @@ func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpe
 	slices.Sort(wanted)
 	out = append(out, unknownIn("trait", traits, required...)...)
 	out = append(out, unknownIn("resource class", g.classes(), wanted...)...)
-	hosts := append(slices.Clone(spec.GetForceHosts()), spec.GetRequestedDestination().GetHost())
-	for _, name := range hosts[max(0, len(hosts)-shownCandidates):] {
-		if name == "" {
-			continue
-		}
-		if like := g.cells.SimilarHost(ctx, name); like != name {
-			if !strings.EqualFold(like, name) || name == spec.GetRequestedDestination().GetHost() { // force_hosts are compared without case
-				out = append(out, fmt.Sprintf("no cell has host %q%s", name, suggest.Meant(like)))
-			}
+	destination := spec.GetRequestedDestination().GetHost()
+	hosts := slices.DeleteFunc(append([]string{destination}, spec.GetForceHosts()...), func(name string) bool { return name == "" })
+	hosts = hosts[:min(len(hosts), shownCandidates)]
+	similar := make([]string, len(hosts))
+	var all sync.WaitGroup
+	for i, name := range hosts {
+		all.Go(func() { similar[i] = g.cells.SimilarHost(ctx, name) })
+	}
+	all.Wait()
+	for i, name := range hosts {
+		// force_hosts are compared without case.
+		if like := similar[i]; like != name && (!strings.EqualFold(like, name) || name == destination) {
+			out = append(out, fmt.Sprintf("no cell has host %q%s", name, suggest.Meant(like)))
 		}
 	}
 	return out
