@@ -6,12 +6,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/limits"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
-
-// maxDepth is how deep Nova's object may nest lists and objects. Nova's own nests
-// about a dozen.
-const maxDepth = 64
 
 // checkDepth refuses a request whose object nests too deep before anything reads
 // it; requests without one pass.
@@ -36,10 +33,10 @@ func checkDepth(req any) error {
 }
 
 func checkSpecDepth(path string, spec *structpb.Struct) error {
-	if spec == nil || !deeper(spec, maxDepth) {
+	if spec == nil || !deeper(spec, limits.NovaDepth) {
 		return nil
 	}
-	return fault.Invalid(path, "nests more than %d lists and objects", maxDepth)
+	return fault.Invalid(path, "nests more than %d lists and objects", limits.NovaDepth)
 }
 
 // deeper reports whether an object nests more than most levels, itself being the

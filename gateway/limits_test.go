@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/limits"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -27,21 +28,21 @@ func nested(n int) *structpb.Struct {
 }
 
 func TestNovasObjectMayNestSoDeepOnly(t *testing.T) {
-	for n, want := range map[int]bool{1: false, 2: false, maxDepth: false, maxDepth + 1: true, maxDepth + 2: true, 4000: true} {
-		if deeper(nested(n), maxDepth) != want {
+	for n, want := range map[int]bool{1: false, 2: false, limits.NovaDepth: false, limits.NovaDepth + 1: true, limits.NovaDepth + 2: true, 4000: true} {
+		if deeper(nested(n), limits.NovaDepth) != want {
 			t.Errorf("%d levels are too deep: %v", n, !want)
 		}
 	}
 	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, nil)
 	req := &cellgatev1.SelectDestinationsRequest{
 		InstanceUuids: []string{testUUID(0x1, 1)},
-		Spec:          &cellgatev1.SelectDestinationsRequest_NovaRequestSpec{NovaRequestSpec: nested(maxDepth + 1)},
+		Spec:          &cellgatev1.SelectDestinationsRequest_NovaRequestSpec{NovaRequestSpec: nested(limits.NovaDepth + 1)},
 	}
 	e := w.refused(req, fault.InvalidRequest)
 	if len(e.Fields) != 1 || e.Fields[0].Path != "nova_request_spec" || !strings.Contains(e.Message, "nests more than 64") {
 		t.Errorf("over gRPC: %v", e)
 	}
-	for _, depth := range []int{maxDepth + 1, 9000, 200_000} {
+	for _, depth := range []int{limits.NovaDepth + 1, 9000, 200_000} {
 		body := fmt.Sprintf(`{"instance_uuids": ["%s"], "nova_request_spec": %s1%s}`, testUUID(0x1, 1),
 			strings.Repeat(`{"a":`, depth), strings.Repeat("}", depth))
 		if got := w.send(http.MethodPost, "/v1/select_destinations", body); got.Code != http.StatusBadRequest {

@@ -11,6 +11,7 @@ import (
 
 	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
+	"cellgate/internal/limits"
 	"cellgate/internal/testlong"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -405,7 +406,7 @@ func TestPlanDrain_WithSpecs_HeedsWhatClaimsDoNotKeep(t *testing.T) {
 	if u := plan.GetUnplaced(); len(u) != 1 || !strings.Contains(u[0].GetMessage(), "2 lack trait CUSTOM_NOWHERE") {
 		t.Errorf("unplaced: %v", u)
 	}
-	got, err := client.PlanDrain(t.Context(), &cellgatev1.PlanDrainRequest{Hosts: []string{"host001"}, Specs: []*cellgatev1.InstanceSpec{{InstanceUuid: testUUID(1, 1), NovaRequestSpec: nested(maxDepth + 1)}}})
+	got, err := client.PlanDrain(t.Context(), &cellgatev1.PlanDrainRequest{Hosts: []string{"host001"}, Specs: []*cellgatev1.InstanceSpec{{InstanceUuid: testUUID(1, 1), NovaRequestSpec: nested(limits.NovaDepth + 1)}}})
 	if e := mustFail(t, got, err, fault.InvalidRequest); len(e.Fields) != 1 || e.Fields[0].Path != "specs[0].nova_request_spec" {
 		t.Error(e)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"cellgate/internal/limits"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -93,13 +94,10 @@ func hostStates(all []*cellgatev1.Destinations) []hostState {
 	return out
 }
 
-// maxDepth bounds the nesting of lists and objects in Nova's object; it is the gateway's own bound.
-const maxDepth = 64
-
-// structOf decodes a JSON object with at most maxDepth levels.
+// structOf decodes a JSON object with at most limits.NovaDepth levels.
 func structOf(raw json.RawMessage) (map[string]any, error) {
-	if depthOf(raw) > maxDepth {
-		return nil, fmt.Errorf("nests more than %d lists and objects", maxDepth)
+	if depthOf(raw) > limits.NovaDepth {
+		return nil, fmt.Errorf("nests more than %d lists and objects", limits.NovaDepth)
 	}
 	var all map[string]any
 	if err := json.Unmarshal(raw, &all); err != nil || all == nil {

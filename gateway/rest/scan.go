@@ -9,7 +9,7 @@ import (
 // Bounds of a JSON body, checked before it is decoded: decoding costs more for deeper levels,
 // and a value takes up to a hundred times its bytes.
 const (
-	// maxBodyDepth exceeds the bound of every field, such as maxDepth.
+	// maxBodyDepth exceeds the bound of every field, such as limits.NovaDepth.
 	maxBodyDepth = 128
 	maxValues    = 1 << 18
 )

@@ -1,3 +1,3 @@
-// Package limits has the bounds of values that one part checks at its start and another part with every
+// Package limits has the bounds of values that two parts check, one often at its start and the other with every
 // request: both must use the same bounds.
 package limits

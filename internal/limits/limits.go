@@ -7,6 +7,8 @@ const (
 	Subset = 10_000
 	// Weight is the largest absolute value of a factor or a weight, which keeps sums of weights finite.
 	Weight = 1e100
+	// NovaDepth is how deep an object of Nova may nest lists and objects. Nova's own nest about a dozen levels.
+	NovaDepth = 64
 )
 
 // IsWeight reports whether the absolute value of x is at most Weight.
