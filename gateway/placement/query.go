@@ -182,9 +182,8 @@ func (c *call) memberOf(suffix string) (NameFilter, error) {
 		return out, badRequest("Multiple member_of%s parameters are not supported", suffix)
 	}
 	for _, value := range values {
-		list, prefixed := value, false
-		list, forbidden := strings.CutPrefix(list, "!")
-		list, prefixed = strings.CutPrefix(list, "in:")
+		list, forbidden := strings.CutPrefix(value, "!")
+		list, prefixed := strings.CutPrefix(list, "in:")
 		if strings.Contains(value, ",") && !prefixed {
 			return out, badRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword using the valid microversion. Got: %s", value)
 		}

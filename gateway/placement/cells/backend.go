@@ -52,7 +52,10 @@ type Backend struct {
 
 var _ placement.Backend = (*Backend)(nil)
 
-const defaultBudget = 5 * time.Second
+const (
+	defaultBudget   = 5 * time.Second
+	defaultPatience = 250 * time.Millisecond
+)
 
 // New makes the backend of a gateway's cells.
 func New(cfg Config, d Deps) (*Backend, error) {

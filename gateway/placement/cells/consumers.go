@@ -6,15 +6,11 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/placement"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
-
-// defaultPatience is how long to wait for the other cells once the consumers are found in one.
-const defaultPatience = 250 * time.Millisecond
 
 // holdings are what consumers hold, by cell, in the cells that answered.
 type holdings struct {

@@ -55,7 +55,7 @@ func (b *Backend) Write(ctx context.Context, w placement.Write) error {
 			return r.error // before anything is written in other cells
 		}
 	}
-	order := slices.SortedFunc(maps.Keys(parts), func(x, y *cellclient.Cell) int { return rank(parts[x]) - rank(parts[y]) })
+	order := slices.SortedFunc(maps.Keys(parts), func(x, y *cellclient.Cell) int { return writeOrder(parts[x]) - writeOrder(parts[y]) })
 	for i, c := range order {
 		parts[c].Adopt = w.Adopt
 		if err := b.write(ctx, c, parts[c]); err != nil {
@@ -70,8 +70,8 @@ func crossCell(a, c *cellclient.Cell) error {
 	return &placement.Refusal{Reason: placement.CrossCell, Detail: "the providers are in the cells " + a.Name() + " and " + c.Name()}
 }
 
-// rank orders writes that take something before those that only give back.
-func rank(r *cellv1.WritePlacementRequest) int {
+// writeOrder orders writes that take something before those that only give back.
+func writeOrder(r *cellv1.WritePlacementRequest) int {
 	if slices.ContainsFunc(r.GetConsumers(), func(c *cellv1.ConsumerChange) bool { return len(c.GetAllocations()) > 0 }) {
 		return 0
 	}
