@@ -39,9 +39,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// beatsTell is how far the rows of instances count as behind the heartbeats, if no row was
+// heartbeatLead is how far the rows of instances count as behind the heartbeats, if no row was
 // written since. A deleted row has a newer time, unless it was purged.
-const beatsTell = 10 * time.Minute
+const heartbeatLead = 10 * time.Minute
 
 // behindError is the error of rows of instances from a server that is behind what was read
 // before.
@@ -96,7 +96,7 @@ func wholeTo(p *novadb.InstancePage) time.Time {
 	if at.IsZero() || at.After(p.At) {
 		at = p.At
 	}
-	if at = at.Add(-beatsTell); p.Age.Witness.After(at) {
+	if at = at.Add(-heartbeatLead); p.Age.Witness.After(at) {
 		at = p.Age.Witness
 	}
 	for i := range p.Instances {

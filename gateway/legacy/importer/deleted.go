@@ -20,9 +20,9 @@ const (
 	deletedAtOnce = 16_384
 )
 
-// clearTellings is how often in a row the cell must have no claim of a deleted instance. Slightly
+// clearAnswers is how often in a row the cell must have no claim of a deleted instance. Slightly
 // older rows, of another gateway that imported until now, may still create one.
-const clearTellings = 3
+const clearAnswers = 3
 
 // deletedRow is an instance whose row is deleted. It is sent to the cell until the cell has no
 // claim of it. On a host whose agent knows its instances, the cell releases the claim once the
@@ -98,7 +98,7 @@ func (m *Importer) sendDeleted(ctx context.Context, c Caller, r *Report) error {
 			continue
 		}
 		d.clear++
-		d.done = d.clear >= clearTellings
+		d.done = d.clear >= clearAnswers
 	}
 	return nil
 }

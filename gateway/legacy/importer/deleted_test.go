@@ -53,8 +53,8 @@ func TestDeletedRow_ClaimIsLive_SentUntilItEnds(t *testing.T) {
 			ofTheFirst++
 		}
 	}
-	if ofTheFirst != clearTellings {
-		t.Errorf("the one without a claim was sent %d times, want %d: %v", ofTheFirst, clearTellings, c.deletedSent)
+	if ofTheFirst != clearAnswers {
+		t.Errorf("the one without a claim was sent %d times, want %d: %v", ofTheFirst, clearAnswers, c.deletedSent)
 	}
 	if len(c.deletedSent) > 6 {
 		t.Errorf("sent %d times in 9 steps: %v", len(c.deletedSent), c.deletedSent)

@@ -69,8 +69,8 @@ type host struct {
 	// import is newer than the rows. The host is then sent again at step again.
 	conflicts uint
 	again     uint64
-	// letGo: the host has no row, and had no instance in the state that the cell took last.
-	letGo bool
+	// released: the host has no row, and had no instance in the state that the cell took last.
+	released bool
 	// missing is the number of steps in a row without a row for the host, seen the last step with one.
 	missing int
 	seen    uint64

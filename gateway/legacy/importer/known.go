@@ -32,15 +32,15 @@ type instance struct {
 type known struct {
 	most    int
 	by      map[schedule.ID]*instance
-	on      map[place]*occupants
+	on      map[place]*placeInstances
 	bad     map[int64]*badRow
 	strings map[string]string
 	// deleted are the instances whose rows are deleted.
 	deleted map[schedule.ID]*deletedRow
 }
 
-// occupants are the instances of a place. changes counts their changes.
-type occupants struct {
+// placeInstances are the instances of a place. changes counts their changes.
+type placeInstances struct {
 	all     map[schedule.ID]*instance
 	changes uint64
 }
@@ -53,7 +53,7 @@ type badRow struct {
 
 func newKnown(most int) *known {
 	return &known{
-		most: most, by: map[schedule.ID]*instance{}, on: map[place]*occupants{}, bad: map[int64]*badRow{},
+		most: most, by: map[schedule.ID]*instance{}, on: map[place]*placeInstances{}, bad: map[int64]*badRow{},
 		strings: map[string]string{}, deleted: map[schedule.ID]*deletedRow{},
 	}
 }
@@ -135,7 +135,7 @@ func (k *known) put(i *instance, row *novadb.Instance, pass uint64, at, quiet ti
 	k.by[i.uuid] = i
 	o := k.on[i.at]
 	if o == nil {
-		o = &occupants{all: map[schedule.ID]*instance{}}
+		o = &placeInstances{all: map[schedule.ID]*instance{}}
 		k.on[i.at] = o
 	}
 	o.all[i.uuid] = i

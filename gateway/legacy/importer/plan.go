@@ -79,7 +79,7 @@ type planning struct {
 func (m *Importer) formerOf(rows map[schedule.ID]struct{}) map[place]bool {
 	at := map[place]bool{}
 	for id, h := range m.hosts {
-		if _, ok := rows[id]; !ok && h.shape != nil && !h.letGo {
+		if _, ok := rows[id]; !ok && h.shape != nil && !h.released {
 			at[h.at] = true
 		}
 	}
@@ -118,7 +118,7 @@ func (p *planning) host(row *novadb.Host) {
 		}
 		return
 	}
-	h.letGo, in.former = false, p.former[h.at]
+	h.released, in.former = false, p.former[h.at]
 	in.revision, in.at, in.disabled, in.nova = row.Revision, h.at, row.Disabled, nova
 	if service != nil {
 		in.reason = service.DisabledReason

@@ -92,8 +92,11 @@ func transient(reason string) bool {
 	return true
 }
 
-// mostConflictSteps bounds the steps that a host waits before it is sent again because of a conflict.
-const mostConflictSteps = 32
+// A host waits at most mostConflictSteps before it is sent again because of a conflict.
+const (
+	mostConflictDoublings = 5
+	mostConflictSteps     = 1 << mostConflictDoublings
+)
 
 // answered records the cell's outcome for a host.
 func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
@@ -119,7 +122,7 @@ func (m *Importer) answered(w work, o *cellv1.ImportOutcome, r *Report) {
 		return
 	}
 	h.settled, h.inputs, h.sum, h.refused, h.agents, h.taken = true, w.inputs, w.sum, "", o.GetOwnedByAgent(), o.GetInstancesTaken()
-	h.letGo = w.inputs.gone && len(w.state.GetInstances()) == 0 && (!h.agents || h.taken)
+	h.released = w.inputs.gone && len(w.state.GetInstances()) == 0 && (!h.agents || h.taken)
 	switch {
 	case h.agents:
 		r.OwnedByAgents++
@@ -151,9 +154,7 @@ func (h *host) sendAgain(steps uint64) {
 }
 
 // stepsAfter gives the number of steps that a host waits after that many conflicts.
-func stepsAfter(times uint) uint64 {
-	return min(1<<min(times-1, 8), uint64(mostConflictSteps))
-}
+func stepsAfter(times uint) uint64 { return 1 << min(times-1, mostConflictDoublings) }
 
 // newerThere reports whether the cell did not take a host because it has a newer import of
 // it, or is taking one now. That is reported, but is no failure.
