@@ -144,10 +144,10 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		Log: g.log, Now: g.now, Telemetry: g.tel,
 	})
 	g.selector = selection.New(selection.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget, KeepOrder: cfg.KeepOrder, HintExpressions: cfg.HintExpressions}, selection.Deps{
-		Cells: g.cells, Claims: g.claims, Decisions: g.decisions, Rules: decideBy, Standing: g.gates, Log: g.log, Now: g.now, Telemetry: g.tel, Segments: deps.Segments,
+		Cells: g.cells, Claims: g.claims, Decisions: g.decisions, Rules: decideBy, Gates: g.gates, Log: g.log, Now: g.now, Telemetry: g.tel, Segments: deps.Segments,
 		UnknownValues: g.unknownValues,
 	})
-	g.capacity = capacity.New(capacity.Deps{Cells: g.cells, Selector: g.selector, Standing: g.gates, MaxDeadline: cfg.MaxDeadline})
+	g.capacity = capacity.New(capacity.Deps{Cells: g.cells, Selector: g.selector, Gates: g.gates, MaxDeadline: cfg.MaxDeadline})
 	g.tel.Watch(g.queues.each, g.cells.SummaryAges)
 	g.tel.WatchLegacy(g.readLegacy)
 	return g, nil

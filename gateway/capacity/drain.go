@@ -121,12 +121,12 @@ type drain struct {
 
 // leaving is a cell with the instances that must leave its hosts.
 type leaving struct {
-	*asked
+	*trialCell
 	instances []*evacuee
 }
 
 func (d *drain) plan(ctx context.Context) error {
-	var cells []*asked
+	var cells []*trialCell
 	for _, c := range d.answering() {
 		if len(c.trial.Started.GetDrained()) > 0 {
 			cells = append(cells, c)
@@ -143,7 +143,7 @@ func (d *drain) plan(ctx context.Context) error {
 		all = append(all, leaving{c, list})
 	}
 	for _, c := range all {
-		if err := d.planCell(ctx, c.asked, c.instances); err != nil {
+		if err := d.planCell(ctx, c.trialCell, c.instances); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (d *drain) plan(ctx context.Context) error {
 
 // planCell finds hosts for a cell's instances, in their order. Cells are independent, since an instance stays in its
 // cell.
-func (d *drain) planCell(ctx context.Context, c *asked, list []*evacuee) error {
+func (d *drain) planCell(ctx context.Context, c *trialCell, list []*evacuee) error {
 	shapes, number := d.shapesOf(list)
 	m := d.newMixture(shapes, c)
 	m.built = true
@@ -177,7 +177,7 @@ func (d *drain) planCell(ctx context.Context, c *asked, list []*evacuee) error {
 		if err == nil && found.Failed >= 0 && !explained[at] && d.explained < explainedShapes {
 			explained[at] = true
 			d.explained++
-			found.Last[0], err = m.ask(ctx, at, &schedule.Ask{Query: schedule.Query{Request: e.form.Request, Rules: e.form.Rules, Seed: d.seed, Limit: 1, NearMisses: nearMisses}})
+			found.Last[0], err = m.propose(ctx, at, &schedule.Ask{Query: schedule.Query{Request: e.form.Request, Rules: e.form.Rules, Seed: d.seed, Limit: 1, NearMisses: nearMisses}})
 			if err != nil {
 				err = m.failed(ctx, 0, err)
 			}

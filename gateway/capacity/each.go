@@ -67,7 +67,7 @@ func (s *shape) ranked() bool {
 }
 
 // fill counts how many instances of each shape fit in one cell, except ranked shapes.
-func (q *question) fill(ctx context.Context, c *asked, most int) ([]*cellv1.TrialFilled, error) {
+func (q *question) fill(ctx context.Context, c *trialCell, most int) ([]*cellv1.TrialFilled, error) {
 	out := make([]*cellv1.TrialFilled, len(q.shapes))
 	for i, s := range q.shapes {
 		if s.ranked() {

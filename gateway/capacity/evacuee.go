@@ -40,7 +40,7 @@ const (
 
 // collect reads the claims on a cell's drained hosts, and gives the instances to move, the hardest to place first: by
 // the largest share of a host, then those bound by a group or hardware, then by uuid.
-func (d *drain) collect(ctx context.Context, c *asked) ([]*evacuee, error) {
+func (d *drain) collect(ctx context.Context, c *trialCell) ([]*evacuee, error) {
 	var list []*evacuee
 	largest := map[string]int64{}
 	for _, x := range c.LastSummary().GetLargest() {
@@ -88,7 +88,7 @@ func (d *drain) collect(ctx context.Context, c *asked) ([]*evacuee, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b *evacuee) int {
-		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(rank(a.bound), rank(b.bound)), slices.Compare(a.id[:], b.id[:]))
+		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(boundFirst(a.bound), boundFirst(b.bound)), slices.Compare(a.id[:], b.id[:]))
 	})
 	return list, nil
 }
@@ -99,8 +99,8 @@ func binds(r *schedule.Request) bool {
 	return hard || r.Tree != nil || r.Nova != nil && (r.Nova.NUMA != nil || len(r.Nova.PCI) > 0)
 }
 
-func rank(first bool) int {
-	if first {
+func boundFirst(bound bool) int {
+	if bound {
 		return 0
 	}
 	return 1
@@ -121,7 +121,7 @@ func shareOf(c *cellgatev1.Claim, host string, largest map[string]int64) float64
 }
 
 // claimsOn reads the live claims on a host.
-func (d *drain) claimsOn(ctx context.Context, c *asked, host string) (claims []*cellgatev1.Claim, needs []*cellv1.ClaimNeeds, err error) {
+func (d *drain) claimsOn(ctx context.Context, c *trialCell, host string) (claims []*cellgatev1.Claim, needs []*cellv1.ClaimNeeds, err error) {
 	for after := ""; ; after = claims[len(claims)-1].GetClaimId() {
 		got, err := cellclient.Call(ctx, c.Cell, c.ClaimBudget, &cellv1.ListClaimsRequest{HostUuid: host, PageSize: claimsPage, After: after, WantNeeds: true}, cellv1.CellSchedulerClient.ListClaims)
 		if err != nil {
@@ -138,7 +138,7 @@ func (d *drain) claimsOn(ctx context.Context, c *asked, host string) (claims []*
 }
 
 // unread is the error of claims that could not be read.
-func unread(ctx context.Context, c *asked, err error) error {
+func unread(ctx context.Context, c *trialCell, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -146,7 +146,7 @@ func unread(ctx context.Context, c *asked, err error) error {
 }
 
 // moving gives the ids of those claims that another claim in the cell replaces.
-func (d *drain) moving(ctx context.Context, c *asked, claims []*cellgatev1.Claim) (map[string]bool, error) {
+func (d *drain) moving(ctx context.Context, c *trialCell, claims []*cellgatev1.Claim) (map[string]bool, error) {
 	out := map[string]bool{}
 	for some := range slices.Chunk(claims, consumersPage) {
 		req := &cellv1.ListClaimsRequest{PageSize: claimsPage}
@@ -204,7 +204,7 @@ func describe(c *cellgatev1.Claim, n *cellv1.ClaimNeeds, on *cellgatev1.DrainedH
 
 // formOf makes the request to move a claim's instance within its cell, from its spec if there is one, else from the
 // claim.
-func (d *drain) formOf(ctx context.Context, c *asked, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
+func (d *drain) formOf(ctx context.Context, c *trialCell, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
 	form, err := d.translated(ctx, c, instance, claim, n)
 	if err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (d *drain) formOf(ctx context.Context, c *asked, instance schedule.ID, clai
 	return form, nil
 }
 
-func (d *drain) translated(ctx context.Context, c *asked, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
+func (d *drain) translated(ctx context.Context, c *trialCell, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
 	spec := d.specs[instance.String()]
 	if spec == nil {
 		return d.formOfClaim(ctx, c, instance, claim, n)
@@ -248,7 +248,7 @@ func (d *drain) translated(ctx context.Context, c *asked, instance schedule.ID, 
 }
 
 // formOfClaim makes the request from what the claim knows.
-func (d *drain) formOfClaim(ctx context.Context, c *asked, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
+func (d *drain) formOfClaim(ctx context.Context, c *trialCell, instance schedule.ID, claim *cellgatev1.Claim, n *cellv1.ClaimNeeds) (*selection.Form, error) {
 	form, err := d.svc.Selector.Translate(ctx, &cellgatev1.SelectDestinationsRequest{
 		InstanceUuids: []string{instance.String()}, Operation: cellgatev1.Operation_LIVE_MIGRATE, DryRun: true,
 		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: specOfClaim(c.Name(), claim, n.GetGroup())},

@@ -26,10 +26,10 @@ func (q *question) mix(ctx context.Context, shapes []*shape, most int) ([]*cellg
 	return q.newMixture(shapes, q.answering()...).place(ctx, most)
 }
 
-func (q *question) newMixture(shapes []*shape, cells ...*asked) *mixture {
+func (q *question) newMixture(shapes []*shape, cells ...*trialCell) *mixture {
 	m := &mixture{question: q, shapes: shapes, expected: make([]*schedule.GlobalStats, len(shapes)), exact: true}
 	for _, c := range cells {
-		m.cells = append(m.cells, &mixedCell{asked: c, reset: true, answers: make([]answer, len(shapes)), counts: make([]int, len(shapes)), hosts: make([]map[schedule.ID]bool, len(shapes))})
+		m.cells = append(m.cells, &mixedCell{trialCell: c, reset: true, answers: make([]answer, len(shapes)), counts: make([]int, len(shapes)), hosts: make([]map[schedule.ID]bool, len(shapes))})
 	}
 	return m
 }
@@ -48,7 +48,7 @@ type mixture struct {
 
 // mixedCell is a cell with the instances placed there.
 type mixedCell struct {
-	*asked
+	*trialCell
 	// unsent are the placements not yet sent to the cell; placed counts all. reset: the cell's copy still has those
 	// of an earlier mix.
 	unsent []*cellv1.TrialPlacement
@@ -118,7 +118,7 @@ func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Re
 		answers, errs := make([]*schedule.Proposal, len(asks)), make([]error, len(asks))
 		var all sync.WaitGroup
 		for k := range asks {
-			all.Go(func() { answers[k], errs[k] = m.ask(ctx, i, &asks[k]) })
+			all.Go(func() { answers[k], errs[k] = m.propose(ctx, i, &asks[k]) })
 		}
 		all.Wait()
 		for k, a := range asks {
@@ -162,8 +162,8 @@ func (m *mixture) failed(ctx context.Context, cell int, err error) error {
 	return fault.Wrap(fault.CellUnavailable, err, "cell %s stopped answering while instances were placed: %s", name, cellclient.ReasonOf(err)).With("cells", name)
 }
 
-// ask asks a cell, unless it has answered the same query and nothing was placed there since.
-func (m *mixture) ask(ctx context.Context, i int, a *schedule.Ask) (*schedule.Proposal, error) {
+// propose asks a cell, unless it has answered the same query and nothing was placed there since.
+func (m *mixture) propose(ctx context.Context, i int, a *schedule.Ask) (*schedule.Proposal, error) {
 	c := m.cells[a.Cell]
 	last := &c.answers[i]
 	if last.proposal != nil && last.placed == c.placed && last.query.Limit == a.Query.Limit && last.query.NearMisses == a.Query.NearMisses && reflect.DeepEqual(last.query.Known, a.Query.Known) {

@@ -34,7 +34,7 @@ const (
 type Deps struct {
 	Cells    *cellclient.Cells
 	Selector *selection.Service
-	Standing selection.Standing
+	Gates    selection.Gates
 	// MaxDeadline bounds a question whose caller set no deadline, or a later one.
 	MaxDeadline time.Duration
 }
@@ -52,7 +52,7 @@ func New(d Deps) *Service { return &Service{Deps: d, questions: make(chan struct
 type question struct {
 	svc    *Service
 	shapes []*shape
-	cells  []*asked
+	cells  []*trialCell
 	seed   uint64
 }
 
@@ -64,8 +64,8 @@ type shape struct {
 	placement []byte
 }
 
-// asked is a cell of the question.
-type asked struct {
+// trialCell is a cell of the question.
+type trialCell struct {
 	*cellclient.Cell
 	// trial is nil for a cell that is left out (skip), or that started no copy. err says why the cell's answer is
 	// missing.
@@ -196,7 +196,7 @@ func (q *question) start(ctx context.Context, names []string, assumed *cellv1.St
 		if len(names) > 0 && !slices.Contains(names, c.Name()) {
 			continue
 		}
-		a := &asked{Cell: c, skip: q.svc.Standing.Disabled(c)}
+		a := &trialCell{Cell: c, skip: q.svc.Gates.Disabled(c)}
 		if c.Disabled() {
 			a.skip = "disabled by the gateway's configuration"
 		}
@@ -210,7 +210,7 @@ func (q *question) start(ctx context.Context, names []string, assumed *cellv1.St
 		all.Go(func() {
 			if c.trial, c.err = c.StartTrial(ctx, assumed); c.err == nil {
 				c.gate = c.trial.Started.GetGate()
-				c.err = q.svc.Standing.Accept(c.Cell, &cellv1.Proposal{Gate: c.gate})
+				c.err = q.svc.Gates.Accept(c.Cell, &cellv1.Proposal{Gate: c.gate})
 			}
 		})
 	}
@@ -282,8 +282,8 @@ func (q *question) checkKnown(changes *cellgatev1.HypotheticalChanges) error {
 }
 
 // answering gives the cells that have a trial and no error.
-func (q *question) answering() []*asked {
-	var out []*asked
+func (q *question) answering() []*trialCell {
+	var out []*trialCell
 	for _, c := range q.cells {
 		if c.trial != nil && c.err == nil {
 			out = append(out, c)
@@ -303,7 +303,7 @@ func (q *question) reports() (out []*cellgatev1.CapacityCell, partial bool) {
 			partial = true
 		default:
 			r.Outcome, r.Hosts, r.TableVersion = cellgatev1.CellOutcome_SEARCHED, c.trial.Started.GetHosts(), c.trial.Started.GetTableVersion()
-			r.Source, r.Reason = q.svc.Standing.Source(c.Cell, c.gate)
+			r.Source, r.Reason = q.svc.Gates.Source(c.Cell, c.gate)
 		}
 		out = append(out, r)
 	}

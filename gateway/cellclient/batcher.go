@@ -75,8 +75,8 @@ type waiting[Q, A any] struct {
 	done chan A
 }
 
-// over reports whether the caller no longer waits at now.
-func (w *waiting[Q, A]) over(now time.Time) bool {
+// isAbandoned reports whether the caller no longer waits at now.
+func (w *waiting[Q, A]) isAbandoned(now time.Time) bool {
 	if until, ok := w.ctx.Deadline(); ok && !now.Before(until) {
 		return true // its timer may be late
 	}
@@ -151,12 +151,12 @@ func (b *batcher[Q, A]) send() {
 		noticed := make(chan struct{})
 		notice := time.AfterFunc(b.patience(), func() {
 			defer close(noticed)
-			b.slows()
+			b.countSlow(1)
 		})
 		answered := b.call(batch)
 		if !notice.Stop() {
-			<-noticed // slows has started its sender before this one ends
-			b.quickens()
+			<-noticed // the timer has started its sender before this one ends
+			b.countSlow(-1)
 		}
 		if answered {
 			b.answers.Add(1)
@@ -178,7 +178,7 @@ func (b *batcher[Q, A]) nextBatch() []*waiting[Q, A] {
 		}
 		n++
 		b.count(w, -1)
-		if w.over(now) {
+		if w.isAbandoned(now) {
 			w.dropped = true
 			w.wait.End(context.Cause(w.ctx))
 			continue
@@ -215,16 +215,10 @@ func (b *batcher[Q, A]) learn(took time.Duration) {
 	b.usual.Store(usual + (int64(min(took, slowMost))-usual)/usualOver)
 }
 
-// slows records that a call takes longer than patience; quickens records that this call ended.
-func (b *batcher[Q, A]) slows() {
+// countSlow adds 1 to the slow calls when a call takes longer than patience, and -1 when that call ends.
+func (b *batcher[Q, A]) countSlow(by int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.slow++
+	b.slow += by
 	b.start()
-}
-
-func (b *batcher[Q, A]) quickens() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.slow--
 }

@@ -98,9 +98,9 @@ type breaker struct {
 	lastError error
 	// decisive is set while a failure is recorded that opens the breaker by itself.
 	decisive bool
-	// uneasy: since a call failed or was excused, no call was served; or since a probe
+	// doubted: since a call failed or was excused, no call was served; or since a probe
 	// failed, no probe was served.
-	uneasy bool
+	doubted bool
 	// streaks count the failures in a row of writes, and of probes.
 	streaks failureStreaks
 	// closed ends when the breaker opens; a new one begins when it closes.
@@ -156,7 +156,7 @@ func (b *breaker) note(from, to gobreaker.State) {
 			b.open()
 		}
 	case to == gobreaker.StateClosed:
-		b.since, b.uneasy = now, false
+		b.since, b.doubted = now, false
 		b.closed, b.open = context.WithCancel(context.Background())
 	}
 }
@@ -237,7 +237,7 @@ func (b *breaker) refuses() error {
 func (b *breaker) inDoubt() bool {
 	b.mu.Lock()
 	defer b.unlock()
-	return b.uneasy || b.steps.State() != gobreaker.StateClosed
+	return b.doubted || b.steps.State() != gobreaker.StateClosed
 }
 
 // while derives a context that also ends when the breaker opens.
@@ -260,7 +260,7 @@ func (p *pass) leave(v outcome, err error) {
 	switch v {
 	case served:
 		b.streaks.answered(p.kind, err != nil)
-		b.uneasy = b.streaks[probes] > 0
+		b.doubted = b.streaks[probes] > 0
 		p.done(nil)
 	case excused:
 		b.doubt()
@@ -274,9 +274,9 @@ func (p *pass) leave(v outcome, err error) {
 	}
 }
 
-// doubt wakes the prober. mu is held.
+// doubt marks the replica as doubted and wakes the prober. mu is held.
 func (b *breaker) doubt() {
-	b.uneasy = true
+	b.doubted = true
 	select {
 	case b.trouble <- struct{}{}:
 	default: // the prober is already woken
@@ -289,7 +289,7 @@ func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duratio
 	b.mu.Lock()
 	defer b.unlock()
 	next := began.Add(healthy)
-	if state := b.steps.State(); state != gobreaker.StateClosed || b.uneasy {
+	if state := b.steps.State(); state != gobreaker.StateClosed || b.doubted {
 		next = began.Add(min(healthy, b.cfg.ProbeEvery))
 		if state == gobreaker.StateOpen && b.openUntil.Before(next) {
 			next = b.openUntil

@@ -68,7 +68,7 @@ func (c *Cell) commit(ctx context.Context, key string, budget time.Duration, ops
 		// In one batch, the replica's spans could not be children of each traced request's;
 		// and other requests would wait for the verdicts of these hosts.
 		if telemetry.Sampled(ctx) || r.awaits.Load() && placesAny(ops) {
-			return r.committer.ask(ctx, req)
+			return r.committer.sendBatch(ctx, req)
 		}
 		return r.committer.commit(ctx, ops)
 	})
@@ -123,7 +123,7 @@ func (c *committer) first(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 	if len(batch) == 1 {
 		w := batch[0]
-		outcomes, err := c.ask(w.ctx, &cellv1.ClaimBatchRequest{Ops: w.question})
+		outcomes, err := c.sendBatch(w.ctx, &cellv1.ClaimBatchRequest{Ops: w.question})
 		w.done <- committed{outcomes, err}
 		return err == nil
 	}
@@ -132,7 +132,7 @@ func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 	for _, w := range batch {
 		req.Ops = append(req.Ops, w.question...)
 	}
-	outcomes, err := c.ask(ctx, req)
+	outcomes, err := c.sendBatch(ctx, req)
 	cancel()
 	if mayBeOneOfThem(err) && c.replica.refuses() == nil {
 		return c.alone(batch, err)
@@ -202,8 +202,8 @@ func noneDone(outcomes []*cellv1.ClaimOutcome) error {
 	return RefusalError(r.GetReason(), r.GetMessage())
 }
 
-// ask sends one ClaimBatch and checks that every operation has an outcome.
-func (c *committer) ask(ctx context.Context, req *cellv1.ClaimBatchRequest) ([]*cellv1.ClaimOutcome, error) {
+// sendBatch sends one ClaimBatch and checks that every operation has an outcome.
+func (c *committer) sendBatch(ctx context.Context, req *cellv1.ClaimBatchRequest) ([]*cellv1.ClaimOutcome, error) {
 	began := time.Now()
 	resp, err := c.replica.client.ClaimBatch(ctx, req)
 	c.replica.cell.Telemetry.Called(ctx, req, time.Since(began), err)

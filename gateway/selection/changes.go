@@ -70,7 +70,7 @@ func (s *selection) askSkipped(ctx context.Context, ask nearMissAsk) []*schedule
 // skipped lists the cells that routing left out for what the request needs, and that can be asked.
 func (s *selection) skipped() (cells []int) {
 	for i, c := range s.svc.cells.All {
-		if at := &s.cells[i]; at.skip != "" && at.lost == nil && !c.Disabled() && s.svc.standing.Disabled(c) == "" && c.Unusable() == nil {
+		if at := &s.cells[i]; at.skip != "" && at.lost == nil && !c.Disabled() && s.svc.gates.Disabled(c) == "" && c.Unusable() == nil {
 			cells = append(cells, i)
 		}
 	}

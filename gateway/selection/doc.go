@@ -1,6 +1,6 @@
 // Package selection serves one SelectDestinations call. Service.Select (select.go) lists the steps, in order, and the
 // file of each. schedule.Plan decides the order of hosts, and the cells' shards decide which claims are made. The
-// package does not know gates or Nova's tables: Standing tells it what an upgrade means for a cell.
+// package knows neither gatewatch nor Nova's tables: Gates tells it what an upgrade means for a cell.
 //
 //	I5  the merged order is a single scheduler's      TestI5_… of package gateway
 //	I9  hard affinity holds over cells                TestI9_…

@@ -68,7 +68,7 @@ func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement 
 			continue
 		}
 		all.Go(func() {
-			got := s.ask(ctx, i, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
+			got := s.askCell(ctx, i, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
 			p, err := got.Proposal, got.Err
 			lock.Lock()
 			defer lock.Unlock()
@@ -178,7 +178,7 @@ func (s *selection) takeOver(ctx context.Context, existing []existingClaim) erro
 		}
 		first[index] = true
 		if id == "" || h.claim.GetRequestId() != id {
-			return s.inTheWay(h)
+			return s.claimConflict(h)
 		}
 		if !bytes.Equal(h.origin.GetFingerprint(), s.fingerprint) {
 			return fault.Invalid("request_id", "%q was used before for a different request", id)

@@ -76,7 +76,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 		out.Hosts += int32(p.Hosts)
 		out.Passed += int32(p.Passed)
 		for _, r := range reportOf(p).GetRejects() {
-			out.Rejects = addReject(out.Rejects, r)
+			out.Rejects = AddReject(out.Rejects, r)
 		}
 		for i := range p.Candidates {
 			best = append(best, ranked{c, &p.Candidates[i]})

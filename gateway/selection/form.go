@@ -28,14 +28,6 @@ func (svc *Service) Translate(ctx context.Context, req *cellgatev1.SelectDestina
 // Placement serializes the form for cells.
 func (f *Form) Placement() []byte { return placementBytes(f.Request, f.Rules, f.Request.Moving) }
 
-// RejectCounts converts rejects to the form of answers.
-func RejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount { return rejectCounts(rejects) }
-
-// AddReject adds a reject to counts, to the count of the same filter and detail if there is one.
-func AddReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*cellgatev1.RejectCount {
-	return addReject(counts, r)
-}
-
 // Refusal gives the answer of a selection that finds no host in a cell, from the cell's last proposal: as a message
 // and as text.
 func Refusal(cell string, p *schedule.Proposal) (*cellgatev1.NoValidHost, string) {

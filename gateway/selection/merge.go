@@ -179,7 +179,7 @@ func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedu
 			all.Go(func() {
 				cell := cells[a.Cell]
 				c := s.svc.cells.All[cell]
-				got[i] = s.ask(ctx, cell, cellclient.StepBudget(ctx, budget(c)), queries[i], c.OrderFrom(s.cells[cell].nextReplica, strconv.FormatUint(s.seed, 36)))
+				got[i] = s.askCell(ctx, cell, cellclient.StepBudget(ctx, budget(c)), queries[i], c.OrderFrom(s.cells[cell].nextReplica, strconv.FormatUint(s.seed, 36)))
 				got[i].Err = s.ownField(got[i].Err)
 			})
 		}
@@ -193,12 +193,12 @@ func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedu
 	return got, step.End(nil)
 }
 
-// ask asks one cell. An answer that Standing does not accept is an error.
-func (s *selection) ask(ctx context.Context, cell int, budget time.Duration, q *cellv1.Query, order []*cellclient.Replica) (got cellclient.Answer) {
+// askCell asks one cell. An answer that Gates does not accept is an error.
+func (s *selection) askCell(ctx context.Context, cell int, budget time.Duration, q *cellv1.Query, order []*cellclient.Replica) (got cellclient.Answer) {
 	c := s.svc.cells.All[cell]
 	got.Proposal, got.By, got.Err = c.Propose(ctx, budget, q, order)
 	if got.Err == nil {
-		got.Err = s.svc.standing.Accept(c, got.Proposal)
+		got.Err = s.svc.gates.Accept(c, got.Proposal)
 	}
 	return got
 }

@@ -48,12 +48,12 @@ func (s *selection) takeSource(existing []existingClaim) (own []existingClaim, e
 	for i, h := range others {
 		pendingMove := h.claim.GetMovesClaimId() != "" && h.claim.GetState() == cellgatev1.ClaimState_PENDING
 		if i > 0 || pendingMove {
-			return nil, s.inTheWay(h)
+			return nil, s.claimConflict(h)
 		}
 	}
 	s.source = &others[0]
 	if s.leavesHost() {
-		s.leave(s.source.claim.GetServiceHost())
+		s.excludeHost(s.source.claim.GetServiceHost())
 	}
 	return nil, nil
 }
@@ -83,8 +83,8 @@ func (s *selection) sourceVisible() error {
 		s.instances[0], strings.Join(missing, ", ")).With("cells", strings.Join(missing, ","))
 }
 
-// leave excludes a host from the request.
-func (s *selection) leave(host string) {
+// excludeHost excludes a host from the request.
+func (s *selection) excludeHost(host string) {
 	without := func(r *schedule.Request) *schedule.Request {
 		out := *r
 		if !slices.Contains(out.IgnoreHosts, host) {
@@ -101,9 +101,9 @@ func (s *selection) leave(host string) {
 	s.request = without(s.request)
 }
 
-// inTheWay gives the error of a claim that the request may neither keep nor move. Its
+// claimConflict gives the error of a claim that the request may neither keep nor move. Its
 // claim_request_id lets the caller find out whether the request that made the claim still runs.
-func (s *selection) inTheWay(h existingClaim) error {
+func (s *selection) claimConflict(h existingClaim) error {
 	c := s.svc.cells.All[h.cell].Name()
 	return fault.New(fault.AlreadyExists, "instance %s has a claim already: %s in cell %s",
 		h.claim.GetConsumerUuid(), h.claim.GetClaimId(), c).

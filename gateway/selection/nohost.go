@@ -48,7 +48,7 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 		s.cells[m.cells[k]].report = r
 		detail.Hosts += int32(p.Hosts)
 		for _, x := range r.GetRejects() {
-			detail.Rejects = addReject(detail.Rejects, x)
+			detail.Rejects = AddReject(detail.Rejects, x)
 		}
 	}
 	sortRejects(detail)
@@ -91,8 +91,8 @@ func (s *selection) lostNames() string {
 	return strings.Join(names, ",")
 }
 
-// addReject adds a reject to counts, to the count of the same filter and detail if there is one.
-func addReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*cellgatev1.RejectCount {
+// AddReject adds a reject to counts, to the count of the same filter and detail if there is one.
+func AddReject(counts []*cellgatev1.RejectCount, r *cellgatev1.RejectCount) []*cellgatev1.RejectCount {
 	i := slices.IndexFunc(counts, func(have *cellgatev1.RejectCount) bool {
 		return have.GetFilter() == r.GetFilter() && have.GetDetail() == r.GetDetail()
 	})

@@ -60,9 +60,9 @@ func notIgnored(counts []*cellgatev1.RejectCount, filter, detail string) []*cell
 	if i < 0 {
 		return counts // an earlier filter left the host out
 	}
-	counts = addReject(counts, &cellgatev1.RejectCount{Filter: schedule.HostFilter, Detail: "ignored", Hosts: -1})
+	counts = AddReject(counts, &cellgatev1.RejectCount{Filter: schedule.HostFilter, Detail: "ignored", Hosts: -1})
 	if counts[i].GetHosts() == 0 {
 		counts = slices.Delete(counts, i, i+1)
 	}
-	return addReject(counts, &cellgatev1.RejectCount{Filter: filter, Detail: detail, Hosts: 1})
+	return AddReject(counts, &cellgatev1.RejectCount{Filter: filter, Detail: detail, Hosts: 1})
 }

@@ -34,7 +34,7 @@ func reportOf(p *schedule.Proposal) *cellgatev1.CellReport {
 	}
 	return &cellgatev1.CellReport{
 		Outcome: cellgatev1.CellOutcome_SEARCHED,
-		Hosts:   int32(p.Hosts), Passed: int32(p.Passed), Rejects: rejectCounts(p.Rejects), Warnings: warningCounts(p.Warnings),
+		Hosts:   int32(p.Hosts), Passed: int32(p.Passed), Rejects: RejectCounts(p.Rejects), Warnings: warningCounts(p.Warnings),
 	}
 }
 
@@ -48,7 +48,8 @@ func warningCounts(warnings []schedule.Warning) []*cellgatev1.WarningCount {
 	return out
 }
 
-func rejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
+// RejectCounts converts rejects to the form of answers.
+func RejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
 	var out []*cellgatev1.RejectCount
 	for _, r := range rejects {
 		out = append(out, &cellgatev1.RejectCount{
@@ -80,7 +81,7 @@ func (s *selection) cellReports() (reports []*cellgatev1.CellReport, partial boo
 		}
 		var why string
 		r.Cell = c.Name()
-		r.Source, why = s.svc.standing.Source(c, s.cells[i].gate)
+		r.Source, why = s.svc.gates.Source(c, s.cells[i].gate)
 		r.Reason = cmp.Or(r.GetReason(), why)
 		reports = append(reports, r)
 	}

@@ -23,7 +23,7 @@ func (s *selection) route(ctx context.Context) {
 	r := s.request
 	for i, c := range s.svc.cells.All {
 		at := &s.cells[i]
-		disabled := s.svc.standing.Disabled(c)
+		disabled := s.svc.gates.Disabled(c)
 		switch {
 		case c.Disabled():
 			at.skip, at.final = "disabled by the gateway's configuration", true

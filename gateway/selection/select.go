@@ -19,7 +19,7 @@ import (
 // selection is the state of one SelectDestinations call. One goroutine owns it.
 type selection struct {
 	svc *Service
-	asked
+	callerInput
 	// request is the request to plan: originalRequest, or that narrowed to the host of an affinity pin.
 	request, originalRequest *schedule.Request
 	rules                    *schedule.Rules
@@ -54,8 +54,8 @@ type selection struct {
 	askedSkippedCells bool
 }
 
-// asked is what the caller asks for.
-type asked struct {
+// callerInput is what the caller asks for.
+type callerInput struct {
 	req   *cellgatev1.SelectDestinationsRequest
 	began time.Time
 	// expressionFields are the request's fields with expressions.

@@ -26,7 +26,7 @@ import (
 func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
 	bad := 0
 	for seed := range uint64(200) {
-		s := &selection{svc: &Service{}, request: &schedule.Request{}, asked: asked{alternates: 3, seed: seed}, race: race{losses: 2}}
+		s := &selection{svc: &Service{}, request: &schedule.Request{}, callerInput: callerInput{alternates: 3, seed: seed}, race: race{losses: 2}}
 		list := func() []schedule.Candidate {
 			var l []schedule.Candidate
 			for i := range 8 {
@@ -59,7 +59,7 @@ func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
 
 // An idle system takes the best host; the first losses spread the choice.
 func TestSpreadGrowsWithLostRaces(t *testing.T) {
-	s := &selection{svc: &Service{}, request: &schedule.Request{}, asked: asked{alternates: 1}}
+	s := &selection{svc: &Service{}, request: &schedule.Request{}, callerInput: callerInput{alternates: 1}}
 	var got []string
 	for _, losses := range []int{0, 1, 2, 3, 5, 60} {
 		s.losses = losses

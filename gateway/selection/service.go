@@ -29,8 +29,8 @@ type Config struct {
 	HintExpressions bool
 }
 
-// Standing tells what an upgrade from Nova's own tables means for cells.
-type Standing interface {
+// Gates tells what an upgrade from Nova's own tables means for cells.
+type Gates interface {
 	// Disabled says why nothing new is placed in a cell; "" if something may be.
 	Disabled(c *cellclient.Cell) string
 	// Accept gives the error of an answer that does not count; nil if it does.
@@ -45,7 +45,7 @@ type Deps struct {
 	Claims    *claims.Service
 	Decisions *decisions.Recorder
 	Rules     *rules.Rules
-	Standing  Standing
+	Gates     Gates
 	Log       *slog.Logger
 	Now       func() time.Time
 	Telemetry *telemetry.Gateway
@@ -64,7 +64,7 @@ type Service struct {
 	claims    *claims.Service
 	decisions *decisions.Recorder
 	rules     *rules.Rules
-	standing  Standing
+	gates     Gates
 	log       *slog.Logger
 	now       func() time.Time
 	tel       *telemetry.Gateway
@@ -80,7 +80,7 @@ type Service struct {
 
 func New(cfg Config, deps Deps) *Service {
 	return &Service{
-		cfg: cfg, cells: deps.Cells, claims: deps.Claims, decisions: deps.Decisions, rules: deps.Rules, standing: deps.Standing,
+		cfg: cfg, cells: deps.Cells, claims: deps.Claims, decisions: deps.Decisions, rules: deps.Rules, gates: deps.Gates,
 		log: deps.Log, now: deps.Now, tel: deps.Telemetry, segments: deps.Segments, unknown: deps.UnknownValues, shapes: newShapes(maxShapes), flights: newFlights(),
 		unreadable: throttle.New(deps.Log, deps.Now, time.Minute),
 	}

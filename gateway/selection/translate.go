@@ -22,7 +22,7 @@ const (
 // newSelection translates a request. An error of the request is InvalidRequest and names the fields.
 func (svc *Service) newSelection(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*selection, error) {
 	s := &selection{
-		svc: svc, asked: asked{req: req, dryRun: req.GetDryRun(), ttl: claims.DefaultTTL, began: time.Now()}, cells: make([]cellState, len(svc.cells.All)), endedClaims: map[string]bool{},
+		svc: svc, callerInput: callerInput{req: req, dryRun: req.GetDryRun(), ttl: claims.DefaultTTL, began: time.Now()}, cells: make([]cellState, len(svc.cells.All)), endedClaims: map[string]bool{},
 	}
 	var err error
 	if s.instances, err = instanceIDs(req.GetInstanceUuids()); err != nil {
