@@ -281,7 +281,7 @@ func TestRefusal_ManyInstances_SaysHowManyFit(t *testing.T) {
 	if got := texts(d.GetChanges()); got != "ask for at most 4 instances (asked 300)" {
 		t.Errorf("changes %q", got)
 	}
-	if want := "296 instances found no host: what to change for all of them is looked for up to 256"; !strings.Contains(e.Message, want) {
+	if want := "296 instances found no host: suggested changes are checked for at most 256 of them"; !strings.Contains(e.Message, want) {
 		t.Errorf("%q does not say %q", e.Message, want)
 	}
 }

@@ -31,7 +31,7 @@ func TestI2_RepeatOfAConfirmedRequestNeedsItsCell(t *testing.T) {
 		}
 		back := sick.hang()
 		e := w.refused(req, fault.CellUnavailable)
-		if e.Metadata["cells"] != one.GetCell() || !strings.Contains(e.Message, "claims of this very request are confirmed") {
+		if e.Metadata["cells"] != one.GetCell() || !strings.Contains(e.Message, "claims of this request are confirmed") {
 			t.Errorf("%v, %v", e, e.Metadata)
 		}
 		if n := w.liveClaims(); n != 1 {

@@ -52,9 +52,9 @@ func (g *Gateway) auditAdminState(ctx context.Context, c *cellclient.Cell, req *
 	if u := host.GetAdmin().GetUntil(); u != nil {
 		attrs = append(attrs, "until", u.AsTime())
 	}
-	what := "an operator changed what is wanted of a host"
+	what := "an operator set the admin state of a host"
 	if err != nil {
-		what = "what is wanted of a host was not changed, or the outcome is not known"
+		what = "the admin state of a host was not set, or the outcome is not known"
 	}
 	g.audit(ctx, what, err, attrs...)
 }

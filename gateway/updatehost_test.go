@@ -36,16 +36,16 @@ func TestUpdateHost_HostOfOneCell_OnlyThatCellGetsIt(t *testing.T) {
 	if rec := w.send("PATCH", "/v1/hosts/"+host, `{"admin_state": "MAINTENANCE", "reason": "a kernel", "lasts": "7200s", "cell": "cell2"}`); rec.Code != 200 || cells[1].adminStates()[1].GetLasts().AsDuration() != 2*time.Hour {
 		t.Errorf("%d %s; got %v", rec.Code, rec.Body, cells[1].adminStates()[1])
 	}
-	for _, want := range []string{"an operator changed what is wanted of a host", "state=MAINTENANCE", `reason="a kernel"`, "cell=cell2", "outcome=OK"} {
+	for _, want := range []string{"an operator set the admin state of a host", "state=MAINTENANCE", `reason="a kernel"`, "cell=cell2", "outcome=OK"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not say %q:\n%s", want, log.String())
 		}
 	}
-	changes := strings.Count(log.String(), "an operator changed")
+	changes := strings.Count(log.String(), "an operator set")
 	if rec := w.send("PATCH", "/v1/hosts/"+host, `{"admin_state": "DISABLED"}`); rec.Code != 400 {
 		t.Errorf("without a reason: %d %s", rec.Code, rec.Body)
 	}
-	if n := strings.Count(log.String(), "an operator changed"); n != changes || !strings.Contains(log.String(), "was not changed") || !strings.Contains(log.String(), "outcome=INVALID_REQUEST") {
+	if n := strings.Count(log.String(), "an operator set"); n != changes || !strings.Contains(log.String(), "was not set") || !strings.Contains(log.String(), "outcome=INVALID_REQUEST") {
 		t.Errorf("of a refused change the log has:\n%s", log.String())
 	}
 }

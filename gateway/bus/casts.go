@@ -45,7 +45,7 @@ func (l *castListener) run(ctx context.Context) {
 			}
 			if text := fmt.Sprint(err); text != lastLogged {
 				lastLogged = text
-				b.log.Warn("the message bus of a cell is not connected; its tables are read as often as gateway.legacy says", "cell", l.cell, "err", err)
+				b.log.Warn("the message bus of a cell is not connected; changes of its tables are found by the regular reads alone (gateway.legacy)", "cell", l.cell, "err", err)
 			}
 			wait, pause = time.Duration((0.5+rand.Float64()/2)*float64(pause)), min(2*pause, b.cfg.RetryMost)
 		}

@@ -54,7 +54,7 @@ func (b *Bus) dispatch(ctx context.Context, r *request) (result any, failed *fai
 	defer func() {
 		if p := recover(); p != nil {
 			b.log.Error("a method of the message bus panicked", "method", r.Method, "panic", p, "stack", string(debug.Stack()))
-			result, failed, err = nil, newFailure(moduleCellgate, string(fault.Internal), "the request failed; the log of the gateway says how"), nil
+			result, failed, err = nil, newFailure(moduleCellgate, string(fault.Internal), "the request failed by a defect; the gateway's log has the stack trace"), nil
 		}
 	}()
 	served := false

@@ -208,7 +208,7 @@ func (s *session) handle(ctx context.Context, d amqp.Delivery) {
 	r, err := decodeRequest(d.Body)
 	if err != nil {
 		b.tel.Dropped("malformed")
-		b.drops.Warn(ctx, "malformed", 1, "dropped a message that is none of oslo.messaging", "queue", d.RoutingKey, "bytes", len(d.Body), "why", err)
+		b.drops.Warn(ctx, "malformed", 1, "dropped a message that is not in the form of oslo.messaging", "queue", d.RoutingKey, "bytes", len(d.Body), "why", err)
 		_ = d.Reject(false) // a lost connection delivers it again
 		return
 	}

@@ -128,7 +128,7 @@ func (d *drain) claimsOn(ctx context.Context, c *trialCell, host string) (claims
 			return nil, nil, unread(ctx, c, err)
 		}
 		if len(got.GetNeeds()) != len(got.GetClaims()) {
-			return nil, nil, fault.New(fault.CellUnavailable, "cell %s is of a release that does not say what claims need: upgrade cells before gateways", c.Name()).With("cells", c.Name())
+			return nil, nil, fault.New(fault.CellUnavailable, "cell %s runs a release that does not report what claims need: upgrade cells before gateways", c.Name()).With("cells", c.Name())
 		}
 		claims, needs = append(claims, got.GetClaims()...), append(needs, got.GetNeeds()...)
 		if !got.GetMore() || len(got.GetClaims()) == 0 {

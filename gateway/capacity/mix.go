@@ -126,7 +126,7 @@ func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Re
 				return nil, m.failed(ctx, a.Cell, errs[k])
 			}
 			if err := plan.Answer(a.Cell, answers[k]); err != nil {
-				return nil, fault.Wrap(fault.Internal, err, "cell %s answers a question of capacity wrongly", m.cells[a.Cell].Name())
+				return nil, fault.Wrap(fault.Internal, err, "cell %s gave an invalid answer to a question of capacity", m.cells[a.Cell].Name())
 			}
 		}
 	}

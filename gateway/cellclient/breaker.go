@@ -61,7 +61,7 @@ var (
 	ErrNotSent = errors.New("not sent")
 	// errBusy is in the chain of a call's error if the replica answered other calls while
 	// this one waited.
-	errBusy = errors.New("busy with others")
+	errBusy = errors.New("the replica was busy with other calls")
 	// ErrDeadlineTooShort is in the chain of the error of a call to a replica that is well, as
 	// far as is known, if the caller's own deadline left it less than its budget.
 	ErrDeadlineTooShort = errors.New("the deadline was too short")

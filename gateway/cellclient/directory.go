@@ -52,7 +52,7 @@ func (cs *Cells) summaryOf(ctx context.Context, r *Replica) (*cellv1.GetSummaryR
 	}
 	summary := &Summary{GetSummaryResponse: s, At: cs.now()}
 	if r.loading.Swap(s.GetLoading()) != s.GetLoading() {
-		cs.log.InfoContext(ctx, "a replica loads its table, or is done", "cell", c.Name(), "replica", r.Addr, "loading", s.GetLoading())
+		cs.log.InfoContext(ctx, "a replica began or finished loading its table", "cell", c.Name(), "replica", r.Addr, "loading", s.GetLoading())
 	}
 	r.awaits.Store(s.GetAwaitsVerdicts())
 	if s.GetLoading() {

@@ -86,7 +86,7 @@ func Search[T any](ctx context.Context, cs *Cells, list []*Cell, patience time.D
 }
 
 // errNotAwaited stands for the reply of a cell whose answer was no longer needed.
-var errNotAwaited = fault.New(fault.CellUnavailable, "was not waited for")
+var errNotAwaited = fault.New(fault.CellUnavailable, "the answer was no longer needed")
 
 // Selected gives the cells that a call concerns: the named cell, or all cells, disabled ones
 // too, if name is empty.

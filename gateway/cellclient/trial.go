@@ -100,5 +100,5 @@ func (t *Trial) step(ctx context.Context, budget time.Duration, in *cellv1.TryPl
 	if errors.As(err, &f) {
 		return nil, f
 	}
-	return nil, fault.Wrap(fault.CellUnavailable, fmt.Errorf("a trial: %w", err), "cell %s ended the question", t.Cell.Name())
+	return nil, fault.Wrap(fault.CellUnavailable, fmt.Errorf("a trial: %w", err), "cell %s ended the trial of placements", t.Cell.Name())
 }

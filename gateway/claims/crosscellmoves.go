@@ -85,7 +85,7 @@ search:
 			source, err := from.FindClaim(ctx, svc.cfg.ClaimBudget, in.GetFromClaimId())
 			switch {
 			case err != nil:
-				svc.log.DebugContext(ctx, "the source of a move was not found out", "cell", in.GetFromCell(), "claim", in.GetFromClaimId(), "error", err)
+				svc.log.DebugContext(ctx, "the source claim of a move cannot be read", "cell", in.GetFromCell(), "claim", in.GetFromClaimId(), "error", err)
 			case !live(source):
 				m.settle(in.GetClaimId())
 			case source.GetState() != cellgatev1.ClaimState_CONFIRMED || source.GetConsumerUuid() != in.GetConsumerUuid():

@@ -34,7 +34,7 @@ func (svc *Service) Release(ctx context.Context, c *cellclient.Cell, refs []*cel
 		}
 	}
 	if err != nil {
-		svc.unreleased.Warn(ctx, c.Name(), len(refs), "claims not released; their leases end", "cell", c.Name(), "error", err)
+		svc.unreleased.Warn(ctx, c.Name(), len(refs), "claims were not released; they end with their leases", "cell", c.Name(), "error", err)
 	}
 	return gone, err
 }

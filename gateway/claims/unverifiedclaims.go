@@ -93,7 +93,7 @@ func (svc *Service) VerifyConfirmed(ctx context.Context, c *cellclient.Cell) {
 		return
 	}
 	if full {
-		svc.log.Warn("more claims were confirmed without a cell than are looked for now; \"cellgate claims doubled\" finds instances with two", "cell", c.Name())
+		svc.log.Warn("a cell that answers again is not asked about all claims that were confirmed without it; \"cellgate claims doubled\" finds instances with two claims", "cell", c.Name())
 	}
 	svc.cells.Tasks.Go(func() {
 		defer svc.unseen.finishLookup(c)

@@ -37,7 +37,7 @@ func (s *selection) confirmedVisible() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fault.New(fault.CellUnavailable, "request_id %q: claims of this very request are confirmed in cells that do not answer: %s",
+	return fault.New(fault.CellUnavailable, "request_id %q: claims of this request are confirmed in cells that do not answer: %s",
 		s.req.GetRequestId(), strings.Join(missing, ", ")).With("cells", strings.Join(missing, ","))
 }
 
@@ -73,7 +73,7 @@ func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement 
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
-				s.svc.log.DebugContext(ctx, "a cell was not asked for earlier claims", "cell", c.Name(), "error", err)
+				s.svc.log.DebugContext(ctx, "a cell could not be searched for earlier claims", "cell", c.Name(), "error", err)
 				missed = cmp.Or(missed, s.incompleteSearch(i, err))
 				return
 			}

@@ -61,7 +61,7 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 	detail.TenantMessage = tenantMessage(detail)
 	message := noHostMessage(detail, which)
 	if n := len(instances) - m.result.Failed; n > schedule.MostOpenings {
-		message += fmt.Sprintf("; %d instances found no host: what to change for all of them is looked for up to %d", n, schedule.MostOpenings)
+		message += fmt.Sprintf("; %d instances found no host: suggested changes are checked for at most %d of them", n, schedule.MostOpenings)
 	}
 	if len(lost) == 0 {
 		detail.UnknownValues = s.svc.unknown(ctx, s.req.GetRequestSpec())

@@ -14,7 +14,7 @@ func (s *selection) setOperation(rebuild bool) error {
 	case rebuild && s.operation == cellgatev1.Operation_OPERATION_UNSPECIFIED:
 		s.operation = cellgatev1.Operation_REBUILD
 	case rebuild && s.operation != cellgatev1.Operation_REBUILD:
-		return fault.Invalid("operation", "is %s, but the hint _nova_check_type says rebuild", s.operation)
+		return fault.Invalid("operation", "is %s, but the hint _nova_check_type is rebuild", s.operation)
 	case s.operation == cellgatev1.Operation_OPERATION_UNSPECIFIED:
 		s.operation = cellgatev1.Operation_BUILD
 	}

@@ -17,7 +17,7 @@ func (svc *Service) logReject(ctx context.Context, cell string, r *cellgatev1.Re
 func (svc *Service) logWarning(ctx context.Context, cell string, w *cellgatev1.WarningCount) {
 	key, hosts := cell+" "+w.GetKey(), int(w.GetHosts())
 	if w.GetExceptionClass() == "" {
-		svc.unreadable.Warn(ctx, key, hosts, "hosts say what cannot be read, and a default counts", "cell", cell,
+		svc.unreadable.Warn(ctx, key, hosts, "hosts have a value that cannot be read; a default replaces it", "cell", cell,
 			"key", w.GetKey(), "hosts", hosts, "host", w.GetExample())
 		return
 	}

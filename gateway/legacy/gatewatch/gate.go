@@ -247,7 +247,7 @@ func (w *Gate) Troubles() (out []string) {
 		out = append(out, "this gateway cannot read the legacy database: "+*why)
 	}
 	if why := w.noBeats(); why != "" {
-		out = append(out, "this gateway's legacy database tells nothing of now: "+why)
+		out = append(out, "this gateway's legacy database has no current data: "+why)
 		if w.importer != nil {
 			out = append(out, "nothing is imported from it")
 		}

@@ -159,13 +159,13 @@ func (k *watcher) sendReport(ctx context.Context, look bool) {
 	resp, err := k.ask(ctx, look)
 	if err != nil {
 		if !k.silent && ctx.Err() == nil {
-			k.log.WarnContext(ctx, "a cell does not say where its gate is", "cell", k.cell.Name(), "error", err)
+			k.log.WarnContext(ctx, "the report to a cell failed, so the state of its gate is not known", "cell", k.cell.Name(), "error", err)
 		}
 		k.silent = true
 		return
 	}
 	if k.silent {
-		k.log.InfoContext(ctx, "a cell says again where its gate is", "cell", k.cell.Name())
+		k.log.InfoContext(ctx, "a cell answers reports again: the state of its gate is known", "cell", k.cell.Name())
 	}
 	k.silent = false
 	imports := k.now().Before(k.importUntil)
@@ -190,7 +190,7 @@ func (k *watcher) holdAtLegacy(ctx context.Context) {
 		GatePin: cellgatev1.Gate_LEGACY, Reason: "legacy_only: the cell has no scheduler of its own", Force: true,
 	}, "gateway")
 	if err != nil && !k.silent {
-		k.log.WarnContext(ctx, "the gate of a cell without a scheduler is not held at LEGACY", "cell", k.cell.Name(), "error", err)
+		k.log.WarnContext(ctx, "the gate of a cell without a scheduler could not be pinned to LEGACY; it is tried again with the next report", "cell", k.cell.Name(), "error", err)
 	}
 }
 

@@ -48,7 +48,7 @@ const heartbeatLead = 10 * time.Minute
 type behindError struct{ by time.Duration }
 
 func (e *behindError) Error() string {
-	return fmt.Sprintf("the rows of instances are %v older than what was read before: they are of another server, a replica that is behind", e.by)
+	return fmt.Sprintf("the rows of instances are %v older than those read before: this server is a replica that is behind", e.by)
 }
 
 // writtenAt gives how new the data of a snapshot are; without any time in them, the server's clock.

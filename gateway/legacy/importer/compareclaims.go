@@ -83,7 +83,7 @@ func otherAmounts(k *cellgatev1.Claim, i *agentv1.Instance) string {
 	for _, u := range i.GetUsages() {
 		class := u.GetResourceClass()
 		if n, has := holds[class]; has && class != diskGB && n != int64(u.GetAmount()) {
-			all = append(all, fmt.Sprintf("%s %d, its row says %d", class, n, u.GetAmount()))
+			all = append(all, fmt.Sprintf("%s %d, its row has %d", class, n, u.GetAmount()))
 		}
 	}
 	if len(all) == 0 {

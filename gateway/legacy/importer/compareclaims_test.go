@@ -99,8 +99,8 @@ func TestCompareTellsOfClaimsOfOtherAmounts(t *testing.T) {
 	}
 	for _, l := range d.Lines {
 		want := map[string]string{
-			instanceID(2): "holds VCPU 1, its row says 2; a request made it", instanceID(3): "holds MEMORY_MB 4096, its row says 2048; it is adopted",
-			instanceID(4): "holds VCPU 8, its row says 2; MEMORY_MB 512, its row says 2048; a request",
+			instanceID(2): "holds VCPU 1, its row has 2; a request made it", instanceID(3): "holds MEMORY_MB 4096, its row has 2048; it is adopted",
+			instanceID(4): "holds VCPU 8, its row has 2; MEMORY_MB 512, its row has 2048; a request",
 		}[l.UUID]
 		if l.What == InstanceDiffers && !strings.Contains(l.Detail, want) {
 			t.Errorf("of %s: %q, want %q", l.UUID, l.Detail, want)

@@ -116,7 +116,7 @@ func unpacked(from []byte) (map[schedule.ID]bool, error) {
 	ids := map[schedule.ID]bool{}
 	for one := range slices.Chunk(from, len(schedule.ID{})) {
 		if len(one) < len(schedule.ID{}) {
-			return nil, fault.New(fault.Internal, "the cell named no whole uuid")
+			return nil, fault.New(fault.Internal, "the cell's list of claimed instances ends within a uuid")
 		}
 		ids[schedule.ID(one)] = true
 	}

@@ -138,7 +138,7 @@ func (w *Worker) findUnclaimed(ctx context.Context, x *novadb.Snapshot, r *Repor
 	}
 	w.mu.Unlock()
 	if err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "which instances have no claim cannot be looked for")
+		return fault.Wrap(fault.KindOf(err), err, "the search for instances without a claim failed")
 	}
 	w.report(unclaimed, r)
 	return nil

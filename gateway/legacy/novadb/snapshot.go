@@ -262,7 +262,7 @@ func (x *Snapshot) misplaced(n *node, name string, service *Service) *LeftOut {
 	why := n.row.leave(Unmapped, "", "host_mappings does not have it: nova-manage cell_v2 discover_hosts")
 	why.Host = name
 	if !x.api.asked {
-		why.Detail = "it is not mapped to the cell; so many are not that other cells were not looked at for all"
+		why.Detail = "it is not mapped to the cell; too many hosts are unmapped to search other cells for each"
 	}
 	return why
 }

@@ -353,7 +353,7 @@ func (b *Backend) DeleteName(ctx context.Context, kind placement.NameKind, name 
 		}
 		for _, c := range deleted {
 			if _, back := ask(context.WithoutCancel(ctx), b, c, &cellv1.ChangeNameRequest{Kind: kinds[kind], Name: name}, cellv1.CellPlacementClient.ChangeName); back != nil {
-				err = fault.Wrap(fault.KindOf(err), errors.Join(err, back), "%v; cell %s has lost the name", err, c.Name())
+				err = fault.Wrap(fault.KindOf(err), errors.Join(err, back), "%v; the name is now missing in cell %s", err, c.Name())
 			}
 		}
 		return err

@@ -187,7 +187,7 @@ type inventory struct {
 const readTries = 5
 
 // errChanging is the error of an object that changed each time that it was read or written.
-var errChanging = errors.New("it changes all the time")
+var errChanging = errors.New("it changed during each attempt")
 
 // provider reads a provider with its inventories, traits and aggregates, all of one generation; nil if there is none.
 func (c *Client) provider(ctx context.Context, uuid string) (*placement.Provider, error) {
