@@ -12,22 +12,16 @@ const availabilityZone = "availability_zone"
 
 // ZonesOf gives the zones in an aggregate's metadata: one, or several separated by commas, as Nova's
 // AvailabilityZoneFilter reads them (nova/scheduler/filters/utils.py, aggregate_metadata_get_by_host). Empty parts
-// are left out.
-func ZonesOf(metadata map[string]string) []string {
-	value := metadata[availabilityZone]
-	if !strings.Contains(value, ",") {
-		if value = python.Strip(value); value == "" {
-			return nil
-		}
-		return []string{value}
-	}
-	var zones []string
+// are left out. zoned: the metadata has the key, perhaps without a zone; as in Nova, hosts of the aggregate are then
+// not in the default zone.
+func ZonesOf(metadata map[string]string) (zones []string, zoned bool) {
+	value, zoned := metadata[availabilityZone]
 	for part := range strings.SplitSeq(value, ",") {
 		if part = python.Strip(part); part != "" {
 			zones = append(zones, part)
 		}
 	}
-	return zones
+	return zones, zoned
 }
 
 // write fills a slot's columns from a row.
@@ -78,10 +72,11 @@ func (e *Edit) write(at number, r *row) {
 	for i := range h.Aggregates {
 		a := &h.Aggregates[i]
 		l.aggregates = mark(l.aggregates, t.names.aggregates.intern(a.UUID, owner), bit)
-		if _, zoned := a.Metadata[availabilityZone]; zoned {
-			l.zoned |= bit // Even with an empty value, as in Nova.
+		zones, zoned := ZonesOf(a.Metadata)
+		if zoned {
+			l.zoned |= bit
 		}
-		for _, zone := range ZonesOf(a.Metadata) {
+		for _, zone := range zones {
 			l.zones = mark(l.zones, t.names.zones.intern(zone, owner), bit)
 			if r.zone == "" || zone < r.zone {
 				r.zone = zone

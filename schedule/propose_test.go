@@ -182,8 +182,8 @@ func TestZonesOfAnAggregate(t *testing.T) {
 	for value, want := range map[string][]string{
 		"az1": {"az1"}, " az1 , az2 ": {"az1", "az2"}, "az1,,az2,": {"az1", "az2"}, "": nil, " , ": nil,
 	} {
-		if got := ZonesOf(map[string]string{"availability_zone": value}); !slices.Equal(got, want) {
-			t.Errorf("%q names %q, want %q", value, got, want)
+		if got, zoned := ZonesOf(map[string]string{"availability_zone": value}); !slices.Equal(got, want) || !zoned {
+			t.Errorf("%q names %q (zoned: %v), want %q", value, got, zoned, want)
 		}
 	}
 	e := NewTable().Edit()

@@ -22,8 +22,8 @@ type HostQuery struct {
 	// MemberOf: the host is in an aggregate of each set; ForbiddenAggregates: in none.
 	MemberOf            [][]string
 	ForbiddenAggregates []string
-	// Zone must be among the values of availability_zone in the metadata of the host's aggregates; values are
-	// separated by commas and trimmed. With Unzoned, hosts whose aggregates do not have that key match too.
+	// Zone must be among the zones of the host's aggregates (Aggregate.Zones). With Unzoned, hosts without a zoned
+	// aggregate match too.
 	Zone    string
 	Unzoned bool
 	// ServiceHost and NodeName must equal the host's.

@@ -133,6 +133,9 @@ type Aggregate struct {
 	Metadata map[string]string
 }
 
+// Zones are the aggregate's availability zones; see schedule.ZonesOf.
+func (a *Aggregate) Zones() (zones []string, zoned bool) { return schedule.ZonesOf(a.Metadata) }
+
 // Usage is what live claims take from a host: claims write this row.
 type Usage struct {
 	HostUUID string

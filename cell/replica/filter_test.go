@@ -177,7 +177,7 @@ var (
 	agreedClasses    = []string{"VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_FPGA"}
 	agreedTraits     = []string{"HW_A", "HW_B", "HW_C", "CUSTOM_\"D\"", "hw_a"}
 	agreedAggregates = []string{"agg-1", "agg-2", "agg-3", "AGG-1"}
-	agreedZones      = []string{"az1", "az2", "az1,az2", " az1 ,\taz3", "\u00a0az2\u2003", "", ",", " , ", "AZ1", "az 1", `a"z\`, "", ""}
+	agreedZones      = []string{"az1", "az2", "az1,az2", " az1 ,\taz3\x1f", "\u00a0az2\u2003", "", ",", " , ", "AZ1", "az 1", `a"z\`, "", ""}
 	agreedRatios     = []float64{1, 1, 1.5, 16, 0.3, 2.0 / 3, 1e300, 5e-324, 0.1}
 	agreedSizes      = []int64{0, 1, 7, 16, 64, 1000, shard.MaxAmount}
 	agreedUnits      = []int64{1, 1, 1, 2, 3, 5}

@@ -140,7 +140,8 @@ func RootOf(h *shard.Host) *shard.Provider {
 func ZonesOf(h *shard.Host) []string {
 	var out []string
 	for _, a := range h.Aggregates {
-		out = append(out, schedule.ZonesOf(a.Metadata)...)
+		zones, _ := a.Zones()
+		out = append(out, zones...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

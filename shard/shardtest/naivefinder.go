@@ -3,7 +3,6 @@ package shardtest
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"cellgate/shard"
 )
@@ -91,11 +90,8 @@ func naivelyMatches(q *shard.HostQuery, h *shard.Host, u *shard.Usage) bool {
 	zoned := false
 	for _, a := range h.Aggregates {
 		aggregates = append(aggregates, a.UUID)
-		text, there := a.Metadata["availability_zone"]
-		zoned = zoned || there
-		for _, z := range strings.Split(text, ",") {
-			zones = append(zones, strings.TrimSpace(z))
-		}
+		names, there := a.Zones()
+		zoned, zones = zoned || there, append(zones, names...)
 	}
 	for _, t := range q.Somewhere {
 		if !slices.Contains(all, t) {

@@ -3,7 +3,6 @@ package sqlshard
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"cellgate/shard"
 	"cellgate/shard/rowcodec"
@@ -39,11 +38,11 @@ func searchOf(h *shard.Host) hostSearch {
 	for i := range h.Aggregates {
 		a := &h.Aggregates[i]
 		aggregates = append(aggregates, a.UUID)
-		if names, ok := a.Metadata["availability_zone"]; ok {
-			for name := range strings.SplitSeq(names, ",") {
-				zones = append(zones, strings.TrimSpace(name))
-			}
+		names, zoned := a.Zones()
+		if zoned && len(names) == 0 {
+			names = []string{""} // matches no query, and keeps the host out of the default zone
 		}
+		zones = append(zones, names...)
 	}
 	return hostSearch{
 		jsonText(inventories), jsonText(traits), jsonText(distinct(childClasses)), jsonText(distinct(childTraits)),
