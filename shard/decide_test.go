@@ -282,12 +282,22 @@ func TestCapacityRoundsDownAndDoesNotOverflow(t *testing.T) {
 		{8, 0, 1, 8},
 		{8, 1, 1.5, 10},
 		{1, 0, 0.5, 0},
-		{0, 3, 0.5, -2},
+		{0, 3, 0.5, -1},
 		{MaxAmount, 0, 3.4e38, 1<<63 - 1},
+		{0, MaxAmount, 3.4e38, -1 << 62},
 		{100, 0, 1.1, 110},
 	} {
 		if got := (Inventory{Total: c.total, Reserved: c.reserved, AllocationRatio: c.ratio}).Capacity(); got != c.want {
 			t.Errorf("(%d - %d) * %v is %d, want %d", c.total, c.reserved, c.ratio, got, c.want)
+		}
+	}
+}
+
+func TestFree_ReservedAboveTotal_BelowZeroAtAnyRatio(t *testing.T) {
+	for _, ratio := range []float64{0.5, 1, 1e10, 3.4e38, 1e300} {
+		i := Inventory{Reserved: 1, AllocationRatio: ratio, Unaccounted: MaxAmount}
+		if got := i.Free(1); got >= 0 {
+			t.Errorf("%v: %d are free", ratio, got)
 		}
 	}
 }

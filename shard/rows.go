@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cellgate/schedule"
+	"cellgate/schedule/placement"
 )
 
 // Host is a root provider with its tree, and the compute service on it, if any. A registration or a write of the
@@ -110,16 +111,10 @@ type Inventory struct {
 // Free is the amount that a claim can still take; below 0 if more is in use than the capacity.
 func (i Inventory) Free(used int64) int64 { return i.Capacity() - i.Unaccounted - used }
 
-// Capacity is (Total - Reserved) * AllocationRatio, rounded down. For whole
-// amounts `used + amount <= Capacity()` is the same test as Placement's float
-// comparison `used + amount <= (total - reserved) * allocation_ratio`. A product
-// beyond an int64 is the largest int64.
+// Capacity is what claims can take together. For amounts above 0, `used + amount <= Capacity()` is the same test as
+// Placement's float comparison `used + amount <= (total - reserved) * allocation_ratio`.
 func (i Inventory) Capacity() int64 {
-	c := float64(i.Total-i.Reserved) * i.AllocationRatio
-	if c >= math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(math.Floor(c))
+	return placement.Capacity(i.Total, i.Reserved, i.AllocationRatio)
 }
 
 // MaxAmount is the greatest total and the greatest amount of one allocation

@@ -175,7 +175,7 @@ func TestInventoryCapacity_RatioAndReserved_AsPlacementRounds(t *testing.T) {
 		total, reserved int64
 		ratio           float64
 		want            int64
-	}{{10, 0, 1.5, 15}, {7, 1, 0.9, 5}, {0, 4, 16, -64}, {1, 0, 1e300, 1<<63 - 1}} {
+	}{{10, 0, 1.5, 15}, {7, 1, 0.9, 5}, {0, 4, 16, -64}, {0, 3, 0.5, -1}, {1, 0, 1e300, 1<<63 - 1}, {0, 1, 1e300, -1 << 62}} {
 		inv := Inventory{Total: c.total, Reserved: c.reserved, AllocationRatio: c.ratio}
 		if got := inv.Capacity(); got != c.want {
 			t.Errorf("%+v: %d, want %d", inv, got, c.want)

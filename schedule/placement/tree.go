@@ -27,13 +27,18 @@ type Inventory struct {
 	Used                                        int64
 }
 
-// Capacity is the greatest amount that consumers can hold together, as Placement shows it.
-func (i *Inventory) Capacity() int64 {
-	capacity := float64(i.Total-i.Reserved) * i.AllocationRatio
+// Capacity is the greatest amount that consumers can hold together.
+func (i *Inventory) Capacity() int64 { return Capacity(i.Total, i.Reserved, i.AllocationRatio) }
+
+// Capacity is (total - reserved) * ratio without its fraction, as Placement shows it
+// (placement/objects/inventory.py, capacity). It is negative if reserved is above total. A product beyond an int64 is
+// the largest int64. Below 0 it is at least half the smallest int64, so that amounts in use can be subtracted.
+func Capacity(total, reserved int64, ratio float64) int64 {
+	capacity := float64(total-reserved) * ratio
 	if capacity >= math.MaxInt64 {
 		return math.MaxInt64
 	}
-	return int64(capacity)
+	return int64(max(capacity, math.MinInt64/2))
 }
 
 // fits reports whether one consumer can take the amount now.

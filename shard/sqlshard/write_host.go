@@ -28,10 +28,7 @@ func searchOf(h *shard.Host) hostSearch {
 		}
 		traits = append(traits, p.Traits...)
 		for _, inv := range p.Inventories {
-			// Reserved above the total gives a capacity below 0. A very large ratio could make it less than the
-			// smallest int64.
-			room := max(inv.Capacity(), -shard.MaxAmount) - inv.Unaccounted
-			inventories[inv.ResourceClass] = []int64{room, int64(inv.MaxUnit), int64(inv.MinUnit), int64(inv.StepSize)}
+			inventories[inv.ResourceClass] = []int64{inv.Free(0), int64(inv.MaxUnit), int64(inv.MinUnit), int64(inv.StepSize)}
 		}
 	}
 	aggregates, zones := []string{}, []string{}
