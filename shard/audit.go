@@ -2,7 +2,6 @@ package shard
 
 import (
 	"slices"
-	"time"
 
 	"cellgate/internal/fault"
 )
@@ -53,29 +52,4 @@ func SameUse(a, b *Usage) bool {
 		b = &none
 	}
 	return a.Pending == b.Pending && a.Confirmed == b.Confirmed && slices.Equal(a.Used, b.Used)
-}
-
-// whyNotGone says why a claim stays although a report does not have its instance; "" when it may be released. by and
-// deleted are ClaimRef's ReportedGoneBy and Deleted.
-func (t *transaction) whyNotGone(c *Claim, by Registration, deleted time.Time) string {
-	h, byRow := t.view.Hosts[c.HostUUID], !deleted.IsZero()
-	switch {
-	case c.State != Confirmed:
-		return "it is " + string(c.State)
-	case byRow && c.UpdatedAt.After(deleted):
-		return "it is newer than the rows"
-	case !byRow && !c.Seen:
-		return "no report had its instance before"
-	case c.TransferredFrom != "":
-		return "it was transferred"
-	case !byRow && len(t.claimsOfInstance(c.Instance(), c.HostUUID)) > 1:
-		return "its instance has another claim"
-	case byRow && h != nil && h.Imported:
-		return "" // Nova's tables speak for the host
-	case h == nil || h.Imported || h.InstancesUnknown:
-		return "no agent that knows its instances speaks for its host"
-	case h.Registration() != by:
-		return "its host has reported since"
-	}
-	return ""
 }

@@ -168,6 +168,31 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 	return Outcome{Claim: t.setState(c, Released)}
 }
 
+// whyNotGone says why a claim stays although a report does not have its instance; "" when it may be released. by and
+// deleted are ClaimRef's ReportedGoneBy and Deleted.
+func (t *transaction) whyNotGone(c *Claim, by Registration, deleted time.Time) string {
+	h, byRow := t.view.Hosts[c.HostUUID], !deleted.IsZero()
+	switch {
+	case c.State != Confirmed:
+		return "it is " + string(c.State)
+	case byRow && c.UpdatedAt.After(deleted):
+		return "it is newer than the rows"
+	case !byRow && !c.Seen:
+		return "no report had its instance before"
+	case c.TransferredFrom != "":
+		return "it was transferred"
+	case !byRow && len(t.claimsOfInstance(c.Instance(), c.HostUUID)) > 1:
+		return "its instance has another claim"
+	case byRow && h != nil && h.Imported:
+		return "" // Nova's tables speak for the host
+	case h == nil || h.Imported || h.InstancesUnknown:
+		return "no agent that knows its instances speaks for its host"
+	case h.Registration() != by:
+		return "its host has reported since"
+	}
+	return ""
+}
+
 // takeOver gives a live claim to another attempt. The earlier attempt can no longer release it.
 func (t *transaction) takeOver(ref *ClaimRef) Outcome {
 	if r := ref.problem(); r != "" {
