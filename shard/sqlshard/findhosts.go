@@ -128,11 +128,11 @@ func (s *Store) rowsOf(ctx context.Context, c *pgx.Conn, uuids []string) ([]shar
 		}
 	}
 	claims, err := claimsOf(ctx, c, s.grammar.hinted(readClaimsOfHosts), uuids)
-	for _, c := range claims {
-		rows = append(rows, shard.Change{Claim: c})
-	}
 	if err != nil {
 		return nil, err
+	}
+	for _, c := range claims {
+		rows = append(rows, shard.Change{Claim: c})
 	}
 	found, err := c.Query(ctx, readNamespaces, uuids)
 	if err != nil {
