@@ -144,19 +144,13 @@ func (h *Host) TreeSource() TreeSource {
 	return TreeOfAgent
 }
 
-// keepPlacementTree gives an imported host the providers that the Placement API reported. Inventory.Filled, which the
-// API does not know, is the import's.
+// keepPlacementTree gives an imported host the providers that the Placement API reported. Inventory.Filled stays the
+// import's.
 func (h *Host) keepPlacementTree(old *Host) {
 	imported := h.Providers[0].Inventories
 	h.Providers, h.PlacementTree = slices.Clone(old.Providers), true
 	root := &h.Providers[0]
-	root.Inventories = slices.Clone(root.Inventories)
-	for i := range root.Inventories {
-		at := slices.IndexFunc(imported, func(o Inventory) bool { return o.ResourceClass == root.Inventories[i].ResourceClass })
-		if at >= 0 {
-			root.Inventories[i].Filled = imported[at].Filled
-		}
-	}
+	root.Inventories = keepFilled(slices.Clone(root.Inventories), imported)
 }
 
 func denied(r PlacementRefusal) *Outcome {

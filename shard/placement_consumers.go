@@ -2,8 +2,6 @@ package shard
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -186,12 +184,10 @@ func (p *placementWrite) rewriteClaim(old *Claim, consumer string, o claimOwner,
 	p.putClaim(&n)
 }
 
-// newAllocation makes the claim of a consumer on a root where it has none. Its id is unique, since a host's
-// generation does not repeat, and the same each time the batch is decided.
+// newAllocation makes the claim of a consumer on a root where it has none.
 func (p *placementWrite) newAllocation(h *Host, consumer string, o claimOwner, allocations []Used) *Claim {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", h.UUID, p.nextGeneration(h.UUID), consumer))
 	return &Claim{
-		ClaimID: "allocated-" + hex.EncodeToString(sum[:16]), ConsumerUUID: consumer, State: Confirmed, Allocated: true,
+		ClaimID: p.newClaimID("allocated-", h, consumer), ConsumerUUID: consumer, State: Confirmed, Allocated: true,
 		HostUUID: h.UUID, ServiceHost: h.ServiceHost, Allocations: allocations,
 		ProjectID: o.project, UserID: o.user, ConsumerType: o.kind, ConsumerGeneration: o.generation,
 		CreatedAt: p.now, UpdatedAt: p.now,

@@ -43,15 +43,15 @@ func (p *placementWrite) writeProvider(w *ProviderWrite) *Outcome {
 	return p.moveProvider(h, w)
 }
 
-// keepFilled copies Inventory.Filled, which an import measured and the API does not know, to the new inventories.
-func keepFilled(next, old []Inventory) []Inventory {
-	for i := range next {
-		at := slices.IndexFunc(old, func(o Inventory) bool { return o.ResourceClass == next[i].ResourceClass })
+// keepFilled copies Inventory.Filled, which the API does not know, from the inventories of an import.
+func keepFilled(reported, imported []Inventory) []Inventory {
+	for i := range reported {
+		at := slices.IndexFunc(imported, func(o Inventory) bool { return o.ResourceClass == reported[i].ResourceClass })
 		if at >= 0 {
-			next[i].Filled = old[at].Filled
+			reported[i].Filled = imported[at].Filled
 		}
 	}
-	return next
+	return reported
 }
 
 // withProvider gives a copy of the host in which one provider is changed.

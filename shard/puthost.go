@@ -151,7 +151,7 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 	}
 	if len(ids) == 0 {
 		c := &Claim{
-			ClaimID: t.adoptedID(h, i.UUID), ConsumerUUID: i.UUID, State: Confirmed,
+			ClaimID: t.newClaimID("adopted-", h, i.UUID), ConsumerUUID: i.UUID, State: Confirmed,
 			HostUUID: h.UUID, ServiceHost: h.ServiceHost, Allocations: i.Allocations,
 			ProjectID: i.ProjectID, UserID: i.UserID,
 			Adopted: true, Seen: true, ConsumerGeneration: 1, CreatedAt: t.now, UpdatedAt: t.now,
@@ -207,11 +207,11 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 	}
 }
 
-// adoptedID names an adopted claim. The name is unique, since a host's generation does not repeat, and the same each
-// time the batch is decided.
-func (t *transaction) adoptedID(h *Host, consumer string) string {
+// newClaimID makes the id of a claim that no caller named. It is unique, since a host's generation does not repeat, and
+// the same each time the batch is decided.
+func (t *transaction) newClaimID(prefix string, h *Host, consumer string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", h.UUID, t.nextGeneration(h.UUID), consumer))
-	return "adopted-" + hex.EncodeToString(sum[:16])
+	return prefix + hex.EncodeToString(sum[:16])
 }
 
 func sameAllocations(a, b []Used) bool {
