@@ -117,6 +117,7 @@ func (s *suite) crash() {
 	s.lane = s.openLane("replica-1")
 }
 
+// position returns the position that Load returns.
 func (s *suite) position() shard.Cursor {
 	s.Helper()
 	_, at, err := LoadRows(s.ctx, s)

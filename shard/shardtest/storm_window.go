@@ -35,8 +35,6 @@ type promise struct {
 	lane  shard.LaneID
 	seq   uint64
 	claim string
-	state shard.ClaimState
-	host  string
 }
 
 func (w *window) now() int64 { return time.Since(w.begin).Nanoseconds() }
@@ -62,7 +60,7 @@ func (w *window) answered(st *step, o shard.Outcome, e shard.Entry, end int64, a
 	w.sums.Done++
 	w.happened(st, end)
 	if e.Seq > 0 && (st.op.Confirm == nil && !again || o.Claim != nil && o.Claim.UpdatedAt.Equal(e.At)) {
-		w.promises = append(w.promises, promise{e.Lane, e.Seq, ClaimID(st.claim.n), st.claim.state, HostID(st.claim.host)})
+		w.promises = append(w.promises, promise{e.Lane, e.Seq, ClaimID(st.claim.n)})
 	}
 }
 

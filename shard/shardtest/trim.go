@@ -94,7 +94,7 @@ func trimClauses() []clause {
 			}
 			_, middle := s.tail(early, 1)
 			_, at := s.tail(early, 100)
-			loaded := s.loadedAt()
+			loaded := s.position()
 			second := s.openLane("b")
 			s.Advance(time.Hour)
 			for range 3 { // one trim may drop the lane, and a later one drops what reports it
@@ -117,7 +117,7 @@ func trimClauses() []clause {
 					s.Errorf("a reader of %s gets %+v", name, got)
 				}
 			}
-			if got, _ := s.tail(s.loadedAt(), 100); len(got) != 0 {
+			if got, _ := s.tail(s.position(), 100); len(got) != 0 {
 				s.Errorf("after Load comes %+v", got)
 			}
 		}},
@@ -135,16 +135,6 @@ func trimClauses() []clause {
 			}
 		}},
 	}
-}
-
-// loadedAt returns the position that Load returns.
-func (s *suite) loadedAt() shard.Cursor {
-	s.Helper()
-	_, at, err := LoadRows(s.ctx, s)
-	if err != nil {
-		s.Fatalf("Load: %v", err)
-	}
-	return at
 }
 
 // trim trims what is older than now plus from.
