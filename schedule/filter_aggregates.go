@@ -88,11 +88,10 @@ func (s *scan) aggregateImageFilter() {
 // aggregateTenantFilter: a host whose aggregates name tenants accepts only those
 // (filters/aggregate_multitenancy_isolation.py).
 func (s *scan) aggregateTenantFilter() {
-	const key = "filter_tenant_id"
 	s.perSet(AggregateTenantFilter, func(a *aggregateSet) (bool, *pyError) {
 		isolated := false
 		for k, tenants := range a.split {
-			if k != key && (s.options.ExactTenantKey || !strings.HasPrefix(k, key)) {
+			if k != tenantKey && (s.options.ExactTenantKey || !strings.HasPrefix(k, tenantKey)) {
 				continue
 			}
 			if s.nova.ProjectID != "" && slices.Contains(tenants, s.nova.ProjectID) {
