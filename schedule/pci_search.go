@@ -55,7 +55,7 @@ func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *pyE
 	if err := s.near(hw, r, ids); err != nil {
 		return false, err
 	}
-	s.pools = slices.DeleteFunc(s.pools, func(i int) bool { return hw.pools[i].spared(r) })
+	s.pools = slices.DeleteFunc(s.pools, func(i int) bool { return hw.pools[i].isReservedFrom(r) })
 	return s.left() >= r.Count && (len(r.Groups) == 0 || s.allocated(hw, r)), nil
 }
 
@@ -80,8 +80,9 @@ func (s *pciSearch) allocated(hw *hardware, r *PCIRequest) bool {
 	return found == r.Count && int64(len(r.Providers)) == r.Count
 }
 
-// spared reports whether the pool's devices are only for requests that ask for their kind, and this one does not.
-func (p *pciPool) spared(r *PCIRequest) bool {
+// isReservedFrom reports whether the pool's devices are only for requests that ask for their kind, and this one does
+// not.
+func (p *pciPool) isReservedFrom(r *PCIRequest) bool {
 	return p.kind == physicalFunction && !r.asksFor(physicalFunction) || p.kind == vdpaDevice && !r.asksFor(vdpaDevice) ||
 		p.remote && !r.AsksRemoteManaged()
 }

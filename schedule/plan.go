@@ -223,7 +223,7 @@ func (p *Plan) fits(q *Query, pr *Proposal) error {
 			return fmt.Errorf("bounds[%d] are [%v, %v]", i, b.Min, b.Max)
 		}
 	}
-	if err := p.foretells(pr); err != nil {
+	if err := p.checkForecast(pr); err != nil {
 		return err
 	}
 	for i := range pr.Candidates {
@@ -242,8 +242,8 @@ func (p *Plan) fits(q *Query, pr *Proposal) error {
 	return nil
 }
 
-// foretells returns an error if a proposal's forecast is invalid.
-func (p *Plan) foretells(pr *Proposal) error {
+// checkForecast returns an error if a proposal's forecast is invalid.
+func (p *Plan) checkForecast(pr *Proposal) error {
 	if pr.Forecast == nil {
 		return nil
 	}

@@ -169,7 +169,7 @@ func (s *treeSearch) choose() bool {
 			of = append(of, s.choices[i-1]...)
 		} else {
 			for p := range s.providers {
-				if s.wouldDo(p, &slots[i]) {
+				if s.suitsSlot(p, &slots[i]) {
 					of = append(of, p)
 				}
 			}
@@ -183,8 +183,8 @@ func (s *treeSearch) choose() bool {
 	return true
 }
 
-// wouldDo reports whether a provider suits a slot, if it serves no other slot.
-func (s *treeSearch) wouldDo(p int, slot *treeSlot) bool {
+// suitsSlot reports whether a provider suits a slot, if it serves no other slot.
+func (s *treeSearch) suitsSlot(p int, slot *treeSlot) bool {
 	x, from := &s.providers[p], p*len(s.plan.classes)
 	g := slot.group
 	if g != nil && len(slot.amounts)+len(g.Required)+len(g.MemberOf) == 0 {
@@ -221,7 +221,7 @@ func member(in []Aggregate, sets [][]string, forbidden []string) bool {
 // place finds providers for the slots from the n-th in order on.
 func (s *treeSearch) place(n int) bool {
 	if n == len(s.order) {
-		return s.together() && s.devicesPass()
+		return s.hasUnsuffixedTraits() && s.devicesPass()
 	}
 	at := s.order[n]
 	slot := &s.question.slots[at]
@@ -291,8 +291,8 @@ func qualifies(traits, required, forbidden []string) bool {
 	return true
 }
 
-// together reports whether the providers of the unsuffixed group have its required traits between them.
-func (s *treeSearch) together() bool {
+// hasUnsuffixedTraits reports whether the providers of the unsuffixed group have its required traits between them.
+func (s *treeSearch) hasUnsuffixedTraits() bool {
 	of := s.of[s.question.groups:]
 	for _, t := range s.question.together {
 		if !slices.ContainsFunc(of, func(p int) bool { return slices.Contains(s.providers[p].Traits, t) }) {
@@ -327,7 +327,7 @@ func (s *treeSearch) subtrees(sets [][]int) bool {
 			continue
 		}
 		if !slices.ContainsFunc(set, func(top int) bool {
-			return !slices.ContainsFunc(set, func(i int) bool { return !s.under(s.of[i], s.of[top]) })
+			return !slices.ContainsFunc(set, func(i int) bool { return !s.isWithin(s.of[i], s.of[top]) })
 		}) {
 			return false
 		}
@@ -335,8 +335,8 @@ func (s *treeSearch) subtrees(sets [][]int) bool {
 	return true
 }
 
-// under reports whether provider p is top or below it.
-func (s *treeSearch) under(p, top int) bool {
+// isWithin reports whether provider p is top or below it.
+func (s *treeSearch) isWithin(p, top int) bool {
 	for ; p >= 0; p = s.parentOf(p) {
 		if p == top {
 			return true
