@@ -118,8 +118,8 @@ func (a *AdminState) NovaRead(now time.Time) time.Time {
 	return a.NovaAt
 }
 
-// says reports whether a row has the operation's state already.
-func (p *SetNovaState) says(old *AdminState) bool {
+// isRecorded reports whether a row has the operation's state already.
+func (p *SetNovaState) isRecorded(old *AdminState) bool {
 	if old == nil {
 		return p.State == ""
 	}
@@ -141,14 +141,13 @@ type EndMaintenance struct {
 // Withholds reports whether new claims are kept from the host at a moment of store time. A maintenance that is over
 // withholds nothing, even while readers still see its row.
 func (a *AdminState) Withholds(now time.Time) bool {
-	return a != nil && (a.Nova != "" || a.State != AdminEnabled && !a.over(now))
+	return a != nil && (a.Nova != "" || a.State != AdminEnabled && !a.maintenanceEnded(now))
 }
 
 // IsSilent is Silent; false for nil.
 func (a *AdminState) IsSilent() bool { return a != nil && a.Silent }
 
-// over reports whether a maintenance has ended.
-func (a *AdminState) over(now time.Time) bool {
+func (a *AdminState) maintenanceEnded(now time.Time) bool {
 	return a.State == AdminMaintenance && !a.Until.IsZero() && !now.Before(a.Until)
 }
 
@@ -212,7 +211,7 @@ func (t *transaction) setNovaState(p *SetNovaState) Outcome {
 		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
 	}
 	old := t.view.AdminStates[p.HostUUID]
-	if p.says(old) || p.Outdated(old, t.now) {
+	if p.isRecorded(old) || p.Outdated(old, t.now) {
 		return Outcome{AdminState: old}
 	}
 	n := t.adminStateOf(p.HostUUID)
@@ -254,7 +253,7 @@ func (t *transaction) endMaintenance(p *EndMaintenance) Outcome {
 		return refused(fault.InvalidRequest, "%s", "host_uuid: "+idRule)
 	}
 	old := t.view.AdminStates[p.HostUUID]
-	if old == nil || !old.over(t.now) {
+	if old == nil || !old.maintenanceEnded(t.now) {
 		return Outcome{AdminState: old}
 	}
 	return Outcome{AdminState: t.putAdminState(&AdminState{

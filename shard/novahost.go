@@ -35,8 +35,8 @@ func novaHostOf(imported *Host) NovaHost {
 	return n
 }
 
-// saysOf reports whether an agent's host already has these aggregates and ratios of Nova.
-func (n *NovaHost) saysOf(h *Host) bool {
+// isAppliedTo reports whether an agent's host already has these aggregates and ratios of Nova.
+func (n *NovaHost) isAppliedTo(h *Host) bool {
 	if h.Nova == nil {
 		return len(n.Aggregates) == 0 && len(n.Ratios) == 0
 	}
@@ -53,7 +53,7 @@ func SameAggregates(a, b []Aggregate) bool {
 // followNova gives an agent's host unchanged, or its new row with other aggregates and ratios of Nova. An empty nova
 // leaves only what the agent reported.
 func (t *transaction) followNova(old *Host, nova NovaHost) *Host {
-	if nova.saysOf(old) {
+	if nova.isAppliedTo(old) {
 		return old
 	}
 	if n := old.Nova; n != nil {

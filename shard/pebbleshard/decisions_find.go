@@ -56,7 +56,7 @@ func findDecisions(ctx context.Context, r pebble.Reader, q shard.DecisionQuery) 
 	if len(q.Terms) > 0 {
 		low = named(q.Terms[0])
 	}
-	high := end(low)
+	high := prefixEnd(low)
 	if q.Before != "" {
 		high = append(slices.Clip(low), q.Before...)
 	}
@@ -124,8 +124,8 @@ func (p *decisionPage) addMatching(d *shard.Decision) (bool, error) {
 	return true, nil
 }
 
-// end is the end of the range of keys with a prefix. The last bytes of the prefix may be 0xff, but not the first.
-func end(prefix []byte) []byte {
+// prefixEnd is the end of the range of keys with a prefix. The last bytes of the prefix may be 0xff, but not the first.
+func prefixEnd(prefix []byte) []byte {
 	i := len(prefix)
 	for prefix[i-1] == 0xff {
 		i--

@@ -67,7 +67,7 @@ func (e *ends) set(err error, left bool) {
 	e.left = e.left || left
 }
 
-func (e *ends) why() error {
+func (e *ends) reason() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.err
@@ -75,13 +75,13 @@ func (e *ends) why() error {
 
 // orDamage gives the damage that was found; err if there was none.
 func (e *ends) orDamage(err error) error {
-	if d := (*DamagedError)(nil); errors.As(e.why(), &d) {
+	if d := (*DamagedError)(nil); errors.As(e.reason(), &d) {
 		return d
 	}
 	return err
 }
 
-func (e *ends) gone() bool {
+func (e *ends) hasLostGoroutine() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.left
@@ -97,7 +97,7 @@ func listener(e *ends) *pebble.EventListener {
 		},
 		// Pebble retries in the background: once the store has ended, further errors tell nothing new.
 		BackgroundError: func(err error) {
-			if e.why() == nil {
+			if e.reason() == nil {
 				e.log.Error("pebble: "+err.Error(), "directory", e.dir)
 			}
 		},

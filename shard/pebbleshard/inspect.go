@@ -61,7 +61,7 @@ func Inspect(dir string, opts Options) (Inspection, error) {
 	if seen.HeldBy, err = lockedBy(d.in(lockFile)); err != nil {
 		return seen, fmt.Errorf("data directory %s: %s cannot be looked at: %w", dir, lockFile, err)
 	}
-	if seen.Newest, err = newest(dir); err != nil || seen.HeldBy != 0 {
+	if seen.Newest, err = lastWriteBelow(dir); err != nil || seen.HeldBy != 0 {
 		return seen, err
 	}
 	if err := d.verify(opts); err != nil {
@@ -132,9 +132,9 @@ func lockedBy(path string) (pid int, err error) {
 	return int(lock.Pid), nil
 }
 
-// newest gives the time of the last write below a directory. Files that disappear meanwhile are ignored: the store
-// may be running.
-func newest(dir string) (at time.Time, err error) {
+// lastWriteBelow gives the time of the last write below a directory. Files that disappear meanwhile are ignored: the
+// store may be running.
+func lastWriteBelow(dir string) (at time.Time, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err == nil {
 			var info fs.FileInfo

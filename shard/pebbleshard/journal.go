@@ -161,8 +161,8 @@ func (s *Store) Trim(ctx context.Context, before time.Time) error {
 	return s.trimSteps(ctx, func() (bool, error) { return s.trimTombstones(before) })
 }
 
-// over is by how many bytes size exceeds most; 0 without a bound.
-func over(size, most int64) int64 {
+// excessBytes is by how many bytes size exceeds most; 0 without a bound.
+func excessBytes(size, most int64) int64 {
 	if most <= 0 {
 		return 0
 	}
@@ -210,7 +210,7 @@ func (s *Store) trimLane(incarnation uint64, before time.Time) (bool, error) {
 		if err != nil {
 			return false, unreadable(errors.Join(err, it.Close()))
 		}
-		if !at.Before(before) && dropped >= over(s.sizes.journal, s.opts.MaxJournalBytes) {
+		if !at.Before(before) && dropped >= excessBytes(s.sizes.journal, s.opts.MaxJournalBytes) {
 			break
 		}
 		l.floor++
@@ -244,7 +244,7 @@ func (s *Store) trimTombstones(before time.Time) (bool, error) {
 	if young := now.Add(-shard.TombstoneTTL); before.After(young) {
 		before = young
 	}
-	last, excess := before, over(s.sizes.ended, s.opts.MaxEndedBytes)
+	last, excess := before, excessBytes(s.sizes.ended, s.opts.MaxEndedBytes)
 	if youngest := now.Add(-shard.MinTombstoneTTL); excess > 0 && youngest.After(before) {
 		last = youngest
 	}

@@ -110,8 +110,8 @@ func (s *Store) broken() error {
 	switch {
 	case err != nil:
 		return fault.Wrap(fault.CellUnavailable, errors.Join(shard.ErrBroken, err), "the shard of cell %s failed to write and must be opened again", s.opts.Cell)
-	case s.ends.why() != nil:
-		return fault.Wrap(fault.CellUnavailable, errors.Join(shard.ErrBroken, s.ends.why()), "the shard of cell %s cannot go on and must be opened again", s.opts.Cell)
+	case s.ends.reason() != nil:
+		return fault.Wrap(fault.CellUnavailable, errors.Join(shard.ErrBroken, s.ends.reason()), "the shard of cell %s cannot go on and must be opened again", s.opts.Cell)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (s *Store) Close() error {
 	s.using.Lock()
 	defer s.using.Unlock()
 	err := s.mark.close()
-	if s.ends.gone() {
+	if s.ends.hasLostGoroutine() {
 		// Closing Pebble would wait for the goroutine that ended.
 		return errors.Join(failure, err, s.dir.release())
 	}
