@@ -19,8 +19,8 @@ func (s *Store) fenced(id shard.LaneID, newest uint64) error {
 	return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "incarnation %d of replica %s in cell %s was ended", id.Incarnation, id.Replica, s.opts.Cell)
 }
 
-// stands fails if the lane that this store opened last was fenced.
-func (s *Store) stands(lanes []laneRow) error {
+// checkFence fails if the lane that this store opened last was fenced.
+func (s *Store) checkFence(lanes []laneRow) error {
 	own := s.own.Load()
 	if own == nil || !slices.ContainsFunc(lanes, func(l laneRow) bool { return l.id == *own && l.fenced }) {
 		return nil

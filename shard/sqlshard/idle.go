@@ -26,9 +26,9 @@ func (s *Store) tryIdleLimit(ctx context.Context, c *pgx.Conn) (bool, error) {
 	return false, nil
 }
 
-// patiently is snapshot without the idle limit, for callers that may pause between statements, as the visitor of a
-// Load does. If the limit cannot be restored, the connection is closed.
-func (s *Store) patiently(ctx context.Context, do func(ctx context.Context, c *pgx.Conn) error) error {
+// snapshotWithoutIdleLimit is for callers that may pause between statements, as the visitor of a Load does. If the
+// limit cannot be restored, the connection is closed.
+func (s *Store) snapshotWithoutIdleLimit(ctx context.Context, do func(ctx context.Context, c *pgx.Conn) error) error {
 	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		if !s.boundsIdle {
 			return s.asOf(ctx, c.Conn(), do)

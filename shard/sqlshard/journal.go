@@ -107,7 +107,7 @@ func (s *Store) readAfter(ctx context.Context, c *pgx.Conn, from shard.Cursor, l
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := s.stands(lanes); err != nil {
+		if err := s.checkFence(lanes); err != nil {
 			return nil, nil, err
 		}
 		ids := column(lanes, func(l laneRow) shard.LaneID { return l.id })

@@ -181,7 +181,7 @@ func (l *lane) transact(ctx context.Context, ops []shard.Op, n *names) (applied 
 	}
 	now, reserve := s.clock.tick(p.server.Add(s.opts.skew()))
 	d := shard.Decide(now, p.view(n), ops)
-	if err := s.strayed(p, n, d.Changes); err != nil {
+	if err := s.checkLocks(p, n, d.Changes); err != nil {
 		return applied, false, err
 	}
 	applied.Outcomes = d.Outcomes

@@ -29,7 +29,7 @@ WHERE c.claim_key > $1::text ORDER BY c.claim_key LIMIT $2::int8`
 func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (at shard.Cursor, err error) {
 	var refused error
 	begun := false
-	err = s.patiently(ctx, func(ctx context.Context, c *pgx.Conn) error {
+	err = s.snapshotWithoutIdleLimit(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		if begun {
 			return fault.New(fault.CellUnavailable, "the database of cell %s broke off a load", s.opts.Cell)
 		}

@@ -42,12 +42,12 @@ func (s *Store) unlocked(p *picture, n *names) error {
 			}
 		}
 	}
-	return s.again(n, hosts, hostClaims, consumers, groups)
+	return s.restartWith(n, hosts, hostClaims, consumers, groups)
 }
 
-// strayed finds changes of rows that no locked row guards: the claim that a confirmed one moves may be on a host that
-// is not named.
-func (s *Store) strayed(p *picture, n *names, changes []shard.Change) error {
+// checkLocks restarts the transaction if no locked row guards a changed row: the claim that a confirmed one moves may be
+// on a host that is not named.
+func (s *Store) checkLocks(p *picture, n *names, changes []shard.Change) error {
 	var hosts []string
 	locked := func(host string) {
 		if host != "" && !has(n.hosts, host) {
@@ -65,11 +65,11 @@ func (s *Store) strayed(p *picture, n *names, changes []shard.Change) error {
 			}
 		}
 	}
-	return s.again(n, hosts, nil, nil, nil)
+	return s.restartWith(n, hosts, nil, nil, nil)
 }
 
-// again restarts the transaction if there are more names.
-func (s *Store) again(n *names, hosts, hostClaims, consumers, groups []string) error {
+// restartWith restarts the transaction if there are more names.
+func (s *Store) restartWith(n *names, hosts, hostClaims, consumers, groups []string) error {
 	if len(hosts)+len(hostClaims)+len(consumers)+len(groups) == 0 || !n.widen(hosts, hostClaims, consumers, groups) {
 		return nil
 	}

@@ -247,12 +247,12 @@ func (s *Store) migrate(ctx context.Context) (done []string, err error) {
 
 func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
 	// These connections are not from the pool: they may take as long as they need.
-	guard, err := s.alone(ctx, &err)
+	guard, err := s.connectOutsidePool(ctx, &err)
 	if err != nil {
 		return nil, err
 	}
 	defer guard.close()
-	worker, err := s.alone(ctx, &err)
+	worker, err := s.connectOutsidePool(ctx, &err)
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +298,7 @@ type connection struct {
 	err *error
 }
 
-func (s *Store) alone(ctx context.Context, err *error) (connection, error) {
+func (s *Store) connectOutsidePool(ctx context.Context, err *error) (connection, error) {
 	c, cerr := connectOnce(ctx, s.opts, s.direct)
 	return connection{c, err}, cerr
 }
@@ -314,7 +314,7 @@ func (c connection) close() {
 func (s *Store) versionTable(ctx context.Context) error {
 	return s.retry(ctx, func(ctx context.Context) (err error) {
 		// Not from the pool: the migrating process locks the row for as long as it takes.
-		c, err := s.alone(ctx, &err)
+		c, err := s.connectOutsidePool(ctx, &err)
 		if err != nil {
 			return err
 		}

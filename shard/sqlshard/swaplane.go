@@ -62,7 +62,7 @@ func (l *swapLane) swap(ctx context.Context, ops []shard.Op, n *names) (applied 
 			err = rerr
 		}
 	}()
-	p, err := l.glance(ctx, c.Conn(), n)
+	p, err := l.readUnlocked(ctx, c.Conn(), n)
 	if err != nil {
 		return applied, false, err
 	}
@@ -97,8 +97,8 @@ func (l *swapLane) swap(ctx context.Context, ops []shard.Op, n *names) (applied 
 	return applied, true, nil
 }
 
-// glance reads what the product reads, without locks.
-func (l *swapLane) glance(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
+// readUnlocked reads what the product reads, without locks.
+func (l *swapLane) readUnlocked(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
 	p := newPicture(n)
 	questions := l.questions(p, n)
 	b := &pgx.Batch{}
