@@ -7,15 +7,15 @@ import (
 	"cellgate/shard"
 )
 
-// gone makes the release of claim n for an instance that version v of host 1's agent no longer reports.
-func gone(n int, v uint64) release {
+// releaseReportedGone makes the release of claim n for an instance that version v of host 1's agent no longer reports.
+func releaseReportedGone(n int, v uint64) release {
 	r := release(*Ref(n))
 	r.ReportedGoneBy = &shard.Registration{BootID: "boot-1", StateVersion: v}
 	return r
 }
 
-// seen makes claim 1 on host 1, confirms it, and lets version 2 of the agent report it.
-func (s *suite) seen() {
+// reportClaim makes claim 1 on host 1, confirms it, and lets version 2 of the agent report it.
+func (s *suite) reportClaim() {
 	s.Helper()
 	s.do(NewHost(1, 8), NewClaim(1, 1, 3), confirm(*Ref(1)), state(2, 8, map[int]int64{1: 3}))
 }
@@ -68,44 +68,44 @@ func auditClauses() []clause {
 			s.nothing(&shard.Audit{HostUUID: HostID(1), Repair: true})
 		}},
 		{name: "AClaimWhoseInstanceIsGoneIsReleased", test: func(s *suite) {
-			s.seen()
+			s.reportClaim()
 			s.do(state(3, 8, nil))
 			s.state(1, shard.Confirmed)
-			if c := s.do(gone(1, 3)).Claim; c.State != shard.Released {
+			if c := s.do(releaseReportedGone(1, 3)).Claim; c.State != shard.Released {
 				s.Errorf("claim is %+v", c)
 			}
 			s.used(1, 0)
-			s.nothing(gone(1, 3))
+			s.nothing(releaseReportedGone(1, 3))
 		}},
 		{name: "NotAfterAnotherReport", test: func(s *suite) {
-			s.seen()
+			s.reportClaim()
 			s.do(state(3, 8, nil), state(4, 8, map[int]int64{1: 3}))
-			s.refused(gone(1, 3), fault.StaleGeneration)
-			later := gone(1, 4)
+			s.refused(releaseReportedGone(1, 3), fault.StaleGeneration)
+			later := releaseReportedGone(1, 4)
 			later.ReportedGoneBy.BootID = "boot-2"
 			s.refused(later, fault.StaleGeneration)
 			s.state(1, shard.Confirmed)
 		}},
 		{name: "NotOneThatNoReportHadBefore", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
-			s.refused(gone(1, 1), fault.StaleGeneration)
+			s.refused(releaseReportedGone(1, 1), fault.StaleGeneration)
 			s.do(confirm(*Ref(1)))
-			s.refused(gone(1, 1), fault.StaleGeneration)
+			s.refused(releaseReportedGone(1, 1), fault.StaleGeneration)
 			s.state(1, shard.Confirmed)
 		}},
 		{name: "NotOneThatMovesOrWasTransferred", test: func(s *suite) {
-			s.seen()
+			s.reportClaim()
 			s.do(NewHost(2, 8))
 			move := NewClaim(2, 2, 3)
 			move.ConsumerUUID, move.Moves = ConsumerID(1), ClaimID(1)
 			s.do(move, state(3, 8, nil))
-			s.refused(gone(1, 3), fault.StaleGeneration)
+			s.refused(releaseReportedGone(1, 3), fault.StaleGeneration)
 			s.do(release(shard.ClaimRef{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(1)}))
 			s.do(&shard.Transfer{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(7)})
-			theirs := gone(1, 3)
+			theirs := releaseReportedGone(1, 3)
 			theirs.ConsumerUUID = ConsumerID(7)
 			s.refused(theirs, fault.StaleGeneration)
-			s.refused(gone(1, 3), fault.InvalidRequest)
+			s.refused(releaseReportedGone(1, 3), fault.InvalidRequest)
 			s.state(1, shard.Confirmed)
 		}},
 		{name: "ByADeletedRowOneThatNoReportHadBeforeAndOneThatMovesAreReleased", test: func(s *suite) {
@@ -114,7 +114,7 @@ func auditClauses() []clause {
 			move.ConsumerUUID, move.Moves = ConsumerID(1), ClaimID(1)
 			s.do(move)
 			of := func(v uint64, at time.Time) release {
-				r := gone(1, v)
+				r := releaseReportedGone(1, v)
 				r.Deleted = at
 				return r
 			}
@@ -129,7 +129,7 @@ func auditClauses() []clause {
 		}},
 		{name: "ByADeletedRowOneOnAnImportedHostIsReleased", test: func(s *suite) {
 			s.do(imported(1, 8, nil), NewClaim(1, 1, 3), confirm(*Ref(1)))
-			byRow := gone(1, 1)
+			byRow := releaseReportedGone(1, 1)
 			s.refused(byRow, fault.StaleGeneration)
 			byRow.Deleted = s.find(1).UpdatedAt.Add(-time.Microsecond)
 			s.refused(byRow, fault.StaleGeneration)
@@ -141,7 +141,7 @@ func auditClauses() []clause {
 		{name: "NoDeletedRowEndsOneThatIsPendingOrWasTransferred", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			byRow := func() release {
-				r := gone(1, 1)
+				r := releaseReportedGone(1, 1)
 				r.Deleted = s.now().Add(time.Hour)
 				return r
 			}
@@ -153,16 +153,16 @@ func auditClauses() []clause {
 			s.state(1, shard.Confirmed)
 		}},
 		{name: "NotWhereInstancesAreUnknown", test: func(s *suite) {
-			s.seen()
+			s.reportClaim()
 			unknown := state(3, 8, nil)
 			unknown.Host.InstancesUnknown = true
 			s.do(unknown)
-			s.refused(gone(1, 3), fault.StaleGeneration)
+			s.refused(releaseReportedGone(1, 3), fault.StaleGeneration)
 			s.state(1, shard.Confirmed)
 		}},
 		{name: "OneThatIsNotKnownLeavesNoTombstone", test: func(s *suite) {
 			s.do(NewHost(1, 8))
-			s.refused(gone(1, 1), fault.NotFound)
+			s.refused(releaseReportedGone(1, 1), fault.NotFound)
 			s.do(NewClaim(1, 1, 3))
 			s.state(1, shard.Pending)
 		}},

@@ -105,38 +105,38 @@ func factsClauses() []clause {
 		}},
 		{name: "AWriteOverAnOlderGenerationIsRefused", test: func(s *suite) {
 			s.do(NewHost(1, 8))
-			over := func(generation int64, facts string) *shard.PutFacts { return over(generation, "cinder", facts) }
+			factsAsOf := func(generation int64, facts string) *shard.PutFacts { return factsAsOf(generation, "cinder", facts) }
 			generation := func() int64 { return s.rows().Usages[HostID(1)].Generation }
-			n := s.do(over(1, `{"a":1}`)).Namespace
-			if o := s.refused(over(1, `{"a":2}`), fault.StaleGeneration); o.Newest != n.Generation || n.Generation != 2 {
+			n := s.do(factsAsOf(1, `{"a":1}`)).Namespace
+			if o := s.refused(factsAsOf(1, `{"a":2}`), fault.StaleGeneration); o.Newest != n.Generation || n.Generation != 2 {
 				s.Errorf("refused with generation %d, there is %+v", o.Newest, n)
 			}
 			s.do(NewClaim(1, 1, 1)) // a claim raises the host's generation, not the namespace's
 			s.do(putFacts(1, "neutron", `{}`))
-			again := s.do(over(2, `{ "a": 1 }`)).Namespace
+			again := s.do(factsAsOf(2, `{ "a": 1 }`)).Namespace
 			if again.Facts != n.Facts || again.Generation != 5 || !equalRows(again, s.namespaceOf(1, "cinder")) {
 				s.Errorf("of %+v the same again makes %+v", n, again)
 			}
-			s.refused(over(4, ""), fault.StaleGeneration)
+			s.refused(factsAsOf(4, ""), fault.StaleGeneration)
 			// The namespace goes at generation 6.
-			s.do(over(5, ""))
-			s.refused(over(5, `{"a":3}`), fault.StaleGeneration)
+			s.do(factsAsOf(5, ""))
+			s.refused(factsAsOf(5, `{"a":3}`), fault.StaleGeneration)
 			if g := generation(); g != 6 {
 				s.Errorf("the host is of generation %d, want 6", g)
 			}
-			s.do(over(6, "")) // a second deletion, at generation 7
-			if o := s.refused(over(6, `{"a":3}`), fault.StaleGeneration); o.Newest != 7 || generation() != 7 {
+			s.do(factsAsOf(6, "")) // a second deletion, at generation 7
+			if o := s.refused(factsAsOf(6, `{"a":3}`), fault.StaleGeneration); o.Newest != 7 || generation() != 7 {
 				s.Errorf("refused with generation %d, the host is of %d, want 7", o.Newest, generation())
 			}
 			s.used(1, 1)
-			s.do(over(7, `{"a":4}`))
+			s.do(factsAsOf(7, `{"a":4}`))
 			s.do(putFacts(1, "cinder", `{"a":5}`)) // a write without AsOf replaces any facts
-			exact := over(100, `{"a":5}`)
+			exact := factsAsOf(100, `{"a":5}`)
 			exact.IfGeneration = 8
 			s.refused(exact, fault.StaleGeneration)
 			exact.IfGeneration = 9
 			s.do(exact)
-			s.namesField(over(-1, `{}`), "as_of_generation")
+			s.namesField(factsAsOf(-1, `{}`), "as_of_generation")
 		}},
 		{name: "AHostThatIsNotThereHasNoFacts", test: func(s *suite) {
 			s.refused(putFacts(1, "cinder", `{}`), fault.NotFound)

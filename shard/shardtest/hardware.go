@@ -389,8 +389,8 @@ func devicesUnderConcurrency(s *suite) {
 	writers.Wait()
 }
 
-// twice reads a host's report naively. It returns what more than one claim has, and what no claim may have.
-func twice(h *shard.Host, claims []*shard.Claim) (wrong []string) {
+// hardwareConflicts reads a host's report naively. It returns what more than one claim has, and what no claim may have.
+func hardwareConflicts(h *shard.Host, claims []*shard.Claim) (wrong []string) {
 	if h.Facts == nil {
 		return nil
 	}

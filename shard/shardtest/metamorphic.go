@@ -25,21 +25,21 @@ func Metamorphic(t *testing.T, seed uint64, backends ...Backend) {
 	var first []string
 	for i, b := range backends {
 		var operations int
-		story := tell(t, seed, b, &operations)
+		history := recordHistory(t, seed, b, &operations)
 		r := Summary{Backend: b.Name + ", one history", Tests: 1, Seeds: 1, Operations: int64(operations)}
 		if b.Faults != nil {
 			r.Kinds = b.Faults()
 		}
 		if i == 0 {
-			first = story
+			first = history
 		}
-		for n := range max(len(first), len(story)) {
+		for n := range max(len(first), len(history)) {
 			var want, got string
 			if n < len(first) {
 				want = first[n]
 			}
-			if n < len(story) {
-				got = story[n]
+			if n < len(history) {
+				got = history[n]
 			}
 			if want != got {
 				at := 0
@@ -47,7 +47,7 @@ func Metamorphic(t *testing.T, seed uint64, backends ...Backend) {
 					at++
 				}
 				cut := max(0, at-200)
-				t.Errorf("seed %d, line %d of %d of the story differs at byte %d: %s tells\n%s\nand %s\n%s",
+				t.Errorf("seed %d, line %d of %d of the history differs at byte %d: %s has\n%s\nand %s\n%s",
 					seed, n, len(first), at, backends[0].Name, want[cut:min(len(want), at+200)], b.Name, got[cut:min(len(got), at+200)])
 				r.Violations++
 				break
@@ -57,8 +57,8 @@ func Metamorphic(t *testing.T, seed uint64, backends ...Backend) {
 	}
 }
 
-// storyteller records what a store does.
-type storyteller struct {
+// historyRecorder records what a store does.
+type historyRecorder struct {
 	*testing.T
 	*Instance
 	ctx   context.Context
@@ -74,7 +74,7 @@ type storyteller struct {
 	lines []string
 }
 
-func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
+func recordHistory(t *testing.T, seed uint64, b Backend, operations *int) []string {
 	t.Helper()
 	const steps, hosts, lanes = 120, 4, 2
 	i := b.Open(t)
@@ -83,7 +83,7 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 			t.Errorf("closing: %v", err)
 		}
 	}()
-	s := &storyteller{T: t, Instance: i, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 11)), at: shard.Cursor{}, last: map[string]string{}}
+	s := &historyRecorder{T: t, Instance: i, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 11)), at: shard.Cursor{}, last: map[string]string{}}
 	var err error
 	if s.start, err = i.Now(s.ctx); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func tell(t *testing.T, seed uint64, b Backend, operations *int) []string {
 }
 
 // readJournal follows the journal, and sometimes makes other reads.
-func (s *storyteller) readJournal(step int) {
+func (s *historyRecorder) readJournal(step int) {
 	entries, at, err := s.Tail(s.ctx, s.at, 100)
 	for i := range entries {
 		e := &entries[i]
@@ -178,7 +178,7 @@ func (s *storyteller) readJournal(step int) {
 }
 
 // operation makes an operation that is likely to have an effect, or two that belong together.
-func (s *storyteller) operation(step, hosts int) []shard.Op {
+func (s *historyRecorder) operation(step, hosts int) []shard.Op {
 	rng := s.rng
 	n := rng.IntN(s.made + 1)
 	if rng.IntN(2) == 0 {
@@ -319,7 +319,7 @@ func plain(v any) string {
 }
 
 // writeLine records a line. It writes each time as grains since the start.
-func (s *storyteller) writeLine(what string, v any, err error) {
+func (s *historyRecorder) writeLine(what string, v any, err error) {
 	s.Helper()
 	text := moment.ReplaceAllStringFunc(plain(v), func(m string) string {
 		at, err := time.Parse(time.RFC3339Nano, m)

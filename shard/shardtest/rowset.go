@@ -189,7 +189,7 @@ func (r *Rows) Overfull() []string {
 		}
 	}
 	for id, h := range r.Hosts {
-		wrong = append(wrong, twice(h, assigned[id])...)
+		wrong = append(wrong, hardwareConflicts(h, assigned[id])...)
 		for _, p := range h.Providers {
 			for _, inv := range p.Inventories {
 				if used := r.Usages[id].Of(p.UUID, inv.ResourceClass); inv.Free(used) < 0 {
