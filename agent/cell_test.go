@@ -111,8 +111,8 @@ func (c *fakeCell) accepted(boot string, version uint64) *agentv1.ReportResponse
 	}}}
 }
 
-// heardDeltas returns a copy of the deltas received so far.
-func (c *fakeCell) heardDeltas() []*agentv1.Delta {
+// receivedDeltas returns a copy of the deltas received so far.
+func (c *fakeCell) receivedDeltas() []*agentv1.Delta {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]*agentv1.Delta(nil), c.deltas...)

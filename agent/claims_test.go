@@ -180,7 +180,7 @@ func TestAResizeOnTheHostStandsBesideTheInstance(t *testing.T) {
 	}
 }
 
-func TestAnAbortIsToldToWhoOffered(t *testing.T) {
+func TestAbort_ClaimOffered_IsReportedToTheReplicaThatOffered(t *testing.T) {
 	c, _ := claimsOf(smallHost(4)) // 10 free
 	offer := func(confirmed bool) *agentv1.ClaimOffer {
 		o := offerTo("a", 10, 5)
@@ -303,7 +303,7 @@ func TestWhatAnInstanceHasAloneIsNotAborted(t *testing.T) {
 			t.Errorf("listed: %v", s)
 		}
 	})
-	for name, tell := range map[string]func(*Claims){
+	for name, abort := range map[string]func(*Claims){
 		"offered": func(c *Claims) { c.offered("r", offer("a", 10, "old", true)) },
 		"in a set": func(c *Claims) {
 			c.set("r", &agentv1.ClaimSet{ClaimIds: []string{"a"}, ConfirmedClaimIds: []string{"a"}})
@@ -315,7 +315,7 @@ func TestWhatAnInstanceHasAloneIsNotAborted(t *testing.T) {
 			c.offered("r", offer("a", 10, "old", false))
 			got, err := c.AbortClaim("a")
 			is(t, agentv1.HostClaim_ABORTED, got, err)
-			tell(c)
+			abort(c)
 			if s := statesOf(c); s["a"] != agentv1.HostClaim_HELD {
 				t.Errorf("listed: %v", s)
 			}

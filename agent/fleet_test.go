@@ -99,7 +99,7 @@ func TestFleetReportsWhatItsSourceChanges(t *testing.T) {
 		next.Disabled = true
 		source.states <- next
 		synctest.Wait()
-		deltas := c.heardDeltas()
+		deltas := c.receivedDeltas()
 		if states, _, _ := c.received(); len(states) != 2 || len(deltas) != 2 || !deltas[0].GetDisabled() || deltas[0].GetVersion() != 2 || deltas[1].GetVersion() != 2 {
 			t.Errorf("heard %d states and %d deltas, want two of version 1 and two of version 2", len(states), len(deltas))
 		}

@@ -69,7 +69,7 @@ func TestReporterResendsWholeStateAfterReconnect(t *testing.T) {
 	})
 }
 
-func TestReporterTellsRefusalOnceAndWaitsForChange(t *testing.T) {
+func TestReporter_RefusedState_LogsOnceAndWaitsForChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{refuse: func(s *agentv1.FullState) []string {
 			if s.GetIoWorkload() != 7 {
@@ -180,8 +180,8 @@ func TestReporterSaysAllOfAHostThatWasTakenBack(t *testing.T) {
 		}}})
 		time.Sleep(2 * busyRetry)
 		synctest.Wait()
-		if states, _, streams := c.received(); len(states) != 2 || len(c.heardDeltas()) != 0 || streams != 1 {
-			t.Errorf("%d states and %d deltas over %d streams, want 2, none and 1", len(states), len(c.heardDeltas()), streams)
+		if states, _, streams := c.received(); len(states) != 2 || len(c.receivedDeltas()) != 0 || streams != 1 {
+			t.Errorf("%d states and %d deltas over %d streams, want 2, none and 1", len(states), len(c.receivedDeltas()), streams)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func TestChangesGoAsDeltas(t *testing.T) {
 			synctest.Wait()
 		}
 		states, _, streams := c.received()
-		deltas := c.heardDeltas()
+		deltas := c.receivedDeltas()
 		if len(states) != 1 || len(deltas) != 3 || streams != 1 {
 			t.Fatalf("%d states and %d deltas over %d streams, want 1, 3, 1", len(states), len(deltas), streams)
 		}
@@ -69,7 +69,7 @@ func TestTheNewestStateOvertakesThoseThatWait(t *testing.T) {
 			busier(host, 10+io)
 			synctest.Wait()
 		}
-		if deltas := c.heardDeltas(); len(deltas) != 1 || deltas[0].GetVersion() != 2 {
+		if deltas := c.receivedDeltas(); len(deltas) != 1 || deltas[0].GetVersion() != 2 {
 			t.Fatalf("while one is not answered: %v", deltas)
 		}
 		c.mu.Lock()
@@ -77,7 +77,7 @@ func TestTheNewestStateOvertakesThoseThatWait(t *testing.T) {
 		c.mu.Unlock()
 		c.sendToAgent(c.accepted(host.bootID, 2))
 		synctest.Wait()
-		if deltas := c.heardDeltas(); len(deltas) != 2 || deltas[1].GetBaseVersion() != 2 || deltas[1].GetVersion() != 6 || deltas[1].GetIoWorkload() != 14 {
+		if deltas := c.receivedDeltas(); len(deltas) != 2 || deltas[1].GetBaseVersion() != 2 || deltas[1].GetVersion() != 6 || deltas[1].GetIoWorkload() != 14 {
 			t.Errorf("after the answer: %v", deltas)
 		}
 	})
@@ -98,8 +98,8 @@ func TestARefusedDeltaIsFollowedByTheWholeState(t *testing.T) {
 		synctest.Wait()
 		busier(host, 10)
 		synctest.Wait()
-		if states, _, _ := c.received(); len(states) != 2 || states[1].GetVersion() != 2 || len(c.heardDeltas()) != 1 {
-			t.Errorf("%d states, %d deltas: want the whole of version 2 after its delta", len(states), len(c.heardDeltas()))
+		if states, _, _ := c.received(); len(states) != 2 || states[1].GetVersion() != 2 || len(c.receivedDeltas()) != 1 {
+			t.Errorf("%d states, %d deltas: want the whole of version 2 after its delta", len(states), len(c.receivedDeltas()))
 		}
 	})
 }
@@ -126,7 +126,7 @@ func TestResyncAsksForTheWholeState(t *testing.T) {
 		}
 		busier(host, 10)
 		synctest.Wait()
-		if d := c.heardDeltas(); len(d) != 1 || d[0].GetEpoch() != 3 {
+		if d := c.receivedDeltas(); len(d) != 1 || d[0].GetEpoch() != 3 {
 			t.Errorf("after that: %v", d)
 		}
 		c.sendToAgent(resync(4, longestPause, true))
@@ -177,7 +177,7 @@ func TestResyncRenewsAboveWhatTheCellHas(t *testing.T) {
 		if len(states) != 3 || states[1].GetVersion() != 41 || states[2].GetVersion() != 42 {
 			t.Fatalf("the states are %v, want the versions 1, 41 and 42", states)
 		}
-		if d := c.heardDeltas(); len(d) != 1 || d[0].GetBaseVersion() != 42 || d[0].GetVersion() != 43 {
+		if d := c.receivedDeltas(); len(d) != 1 || d[0].GetBaseVersion() != 42 || d[0].GetVersion() != 43 {
 			t.Errorf("the deltas are %v, want one from 42 to 43", d)
 		}
 	})
@@ -185,7 +185,7 @@ func TestResyncRenewsAboveWhatTheCellHas(t *testing.T) {
 
 // An abort from before the host knew its instances is sent again once the cell has accepted a state
 // with known instances.
-func TestAnAbortIsToldAgainOnceInstancesAreKnown(t *testing.T) {
+func TestAbort_InstancesNowKnown_IsReportedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
 		c.start()
@@ -256,8 +256,8 @@ func TestTheFirstResyncIsAnsweredAtOnce(t *testing.T) {
 		synctest.Wait()
 		c.sendToAgent(resync(3, 0, false))
 		synctest.Wait()
-		if states, _, _ := c.received(); len(states) != 4 || states[3].GetVersion() != 2 || len(c.heardDeltas()) != 1 {
-			t.Errorf("%d states and %d deltas, want the changed one as a delta, then whole", len(states), len(c.heardDeltas()))
+		if states, _, _ := c.received(); len(states) != 4 || states[3].GetVersion() != 2 || len(c.receivedDeltas()) != 1 {
+			t.Errorf("%d states and %d deltas, want the changed one as a delta, then whole", len(states), len(c.receivedDeltas()))
 		}
 	})
 }
@@ -293,7 +293,7 @@ func TestOneReplicaIsAskedToWrite(t *testing.T) {
 			busier(host, io)
 			synctest.Wait()
 			for name, c := range cells {
-				for _, d := range c.heardDeltas() {
+				for _, d := range c.receivedDeltas() {
 					if d.GetIoWorkload() == io && !d.GetFollow() {
 						names = append(names, name)
 					}

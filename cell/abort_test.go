@@ -21,14 +21,14 @@ func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
 		r := start(t, store)
 		state := plainState(1, 8)
 		state.Verifies, state.Facts = true, gpus(1)
-		a, told := r.telling(state)
+		a, responses := r.withResponses(state)
 		wanted := oneGPU()
 		passed := func(r *testCell) (room, device int32) {
 			t.Helper()
 			return r.propose(query(8)).GetPassed(), r.ask(schedule.PCIFilter, &cellv1.NovaRequest{PciRequests: wanted}).GetPassed()
 		}
 		r.must(guestClaim("c1", 1, 1, &cellv1.Guest{PciRequests: wanted}))
-		offerIn(t, told)
+		offerIn(t, responses)
 		if room, device := passed(r); room != 0 || device != 0 {
 			t.Errorf("claimed, %d hosts have room and %d the device", room, device)
 		}
@@ -53,9 +53,9 @@ func TestWhatAHostGivesBackIsFreeAtOnce(t *testing.T) {
 		r.stop()
 		r = start(t, store)
 		check(r)
-		_, told = r.telling(state)
+		_, responses = r.withResponses(state)
 		time.Sleep(2 * agents.VerifySweep)
-		for _, m := range rest(told) {
+		for _, m := range rest(responses) {
 			if m.GetClaimOffer() != nil {
 				t.Errorf("offered is %v", m)
 			}
@@ -68,16 +68,16 @@ func TestWhatAHostGaveBackIsNotOfferedAgain(t *testing.T) {
 	for m, ends := range map[agents.VerifyMode]bool{agents.VerifyAsync: true, agents.VerifySync: true, agents.VerifyShadow: false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, newStore(t), mode(m))
-			a, told := r.verifying(1)
+			a, responses := r.verifying(1)
 			r.must(newClaim("c1", 1, 1, 8))
-			offerIn(t, told)
+			offerIn(t, responses)
 			a.says("c1", 0)
 			r.must(confirm("c1", 1))
-			rest(told)
+			rest(responses)
 			a.says("c1", agentv1.Verdict_ABORTED)
 			time.Sleep(2 * agents.VerifySweep)
 			ended := false
-			for _, got := range rest(told) {
+			for _, got := range rest(responses) {
 				ended = ended || got.GetClaimEnded().GetClaimId() == "c1"
 				if got.GetClaimOffer() != nil {
 					t.Errorf("%s: offered is %v", m, got)
@@ -94,9 +94,9 @@ func TestWhatAHostGaveBackIsNotOfferedAgain(t *testing.T) {
 func TestShadowKeepsWhatAHostGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifyShadow))
-		a, told := r.verifying(1)
+		a, responses := r.verifying(1)
 		r.must(newClaim("c1", 1, 1, 8))
-		offerIn(t, told)
+		offerIn(t, responses)
 		a.says("c1", agentv1.Verdict_ABORTED)
 		synctest.Wait()
 		if p := r.propose(query(1)); p.GetPassed() != 0 {
@@ -108,12 +108,12 @@ func TestShadowKeepsWhatAHostGivesBack(t *testing.T) {
 
 // A host learns at once that a move's claim was confirmed, so that it does not abort the claim. If
 // it aborted before, it is told once more, and the claim stays.
-func TestAHostIsToldThatAMoveWasConfirmed(t *testing.T) {
+func TestConfirm_Move_IsSentToItsHost(t *testing.T) {
 	for name, aborts := range map[string]bool{"heard": false, "aborted meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t, newStore(t), mode(agents.VerifyAsync))
-				a, told := r.verifying(1)
+				a, responses := r.verifying(1)
 				r.must(newClaim("c1", 1, 1, 2))
 				r.must(confirm("c1", 1))
 				move := newClaim("c2", 1, 1, 3)
@@ -122,11 +122,11 @@ func TestAHostIsToldThatAMoveWasConfirmed(t *testing.T) {
 				synctest.Wait()
 				a.says("c1", 0)
 				a.says("c2", 0)
-				rest(told)
+				rest(responses)
 				r.must(confirm("c2", 1))
 				synctest.Wait()
 				offers := func() (n int) {
-					for _, m := range rest(told) {
+					for _, m := range rest(responses) {
 						if o := m.GetClaimOffer(); o != nil {
 							if n++; o.GetClaimId() != "c2" || !o.GetConfirmed() || o.GetWantsVerdict() {
 								t.Errorf("offered is %v", o)

@@ -125,7 +125,7 @@ func TestAWordThatComesLateIsRefused(t *testing.T) {
 	r.operate(0, adminDisabled, over(enabled.GetGeneration())) // a claim does not count as a newer request
 }
 
-func TestAHostThatIsForcedDownIsDownThoughItIsHeard(t *testing.T) {
+func TestForcedDown_HostStillSendsHeartbeats_IsDown(t *testing.T) {
 	r := start(t, newStore(t))
 	a := r.register(plainState(0, 8))
 	if h := r.operate(0, adminForcedDown); h.GetUp() {

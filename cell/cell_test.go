@@ -180,7 +180,7 @@ func TestStoppedWhileItLoads(t *testing.T) {
 		if err := <-ran; !errors.Is(err, tt.want) || tt.want == nil && err != nil {
 			t.Errorf("%s, %v: Run gave %v, want %v", tt.at, tt.fails, err, tt.want)
 		}
-		if said := strings.Contains(log.String(), `level=INFO msg="cell was stopped while it loaded its shard`); said != (tt.want == nil) || strings.Contains(log.String(), "ready") {
+		if noted := strings.Contains(log.String(), `level=INFO msg="cell was stopped while it loaded its shard`); noted != (tt.want == nil) || strings.Contains(log.String(), "ready") {
 			t.Errorf("%s, %v: the log is %q", tt.at, tt.fails, log.String())
 		}
 	}

@@ -219,7 +219,7 @@ func TestReplicasMoveOneGate(t *testing.T) {
 		for _, r := range all {
 			r.register(plainState(1, 8))
 		}
-		told := func(version int32, want cellgatev1.Gate_State, epoch int64) {
+		expect := func(version int32, want cellgatev1.Gate_State, epoch int64) {
 			t.Helper()
 			var wg sync.WaitGroup
 			for n, r := range all {
@@ -251,14 +251,14 @@ func TestReplicasMoveOneGate(t *testing.T) {
 				}
 			}
 		}
-		told(66, legacyState, 1)
+		expect(66, legacyState, 1)
 		shown(all[0].pin(nativeState))
 		let := all[1].pin(cellgatev1.Gate_STATE_UNSPECIFIED)
 		if let.GetState() != nativeState || let.GetEpoch() != 2 {
 			t.Fatalf("let go, it is %v", let)
 		}
 		shown(let)
-		told(65, legacyState, 3)
+		expect(65, legacyState, 3)
 	})
 }
 

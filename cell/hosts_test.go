@@ -92,14 +92,14 @@ func TestAHostIsShownWhole(t *testing.T) {
 		s := zoned(1, 8, "west", "CUSTOM_FAST")
 		s.Disabled, s.DisabledReason = true, "maintenance"
 		r.register(plainState(2, 8))
-		heard := time.Now()
+		received := time.Now()
 		r.register(s)
 		// The host is down, and its row is marked silent.
 		time.Sleep(time.Minute + 2*time.Second)
 		synctest.Wait()
 		_, out := r.listHosts(&cellv1.ListHostsRequest{HostUuid: hostUUID(1)})
 		h := out.GetHosts()[0]
-		if !h.GetLastSeenAt().AsTime().Equal(heard) || h.GetUp() {
+		if !h.GetLastSeenAt().AsTime().Equal(received) || h.GetUp() {
 			t.Errorf("last seen at %v, up %v", h.GetLastSeenAt().AsTime(), h.GetUp())
 		}
 		h.LastSeenAt = nil

@@ -194,21 +194,21 @@ func TestWhatARegainingAgentSaysIsWrittenAtOnce(t *testing.T) {
 		rowIs(t, bootB, r)
 		other.cancel()
 		q = nil
-		told := make(chan *agentv1.ReportResponse, 16)
+		responses := make(chan *agentv1.ReportResponse, 16)
 		go func() {
 			for {
 				m, err := a.stream.Recv()
 				if err != nil {
 					return
 				}
-				told <- m
+				responses <- m
 			}
 		}()
 		for range 4 {
 			a.heartbeat()
 			time.Sleep(r.cell.cfg.HeartbeatEvery)
 		}
-		for _, m := range rest(told) {
+		for _, m := range rest(responses) {
 			if m.GetResync() != nil {
 				q = m.GetResync()
 			}
@@ -219,7 +219,7 @@ func TestWhatARegainingAgentSaysIsWrittenAtOnce(t *testing.T) {
 		s := resaid(a.last, q)
 		s.Version++
 		a.send(s)
-		for _, m := range rest(told) {
+		for _, m := range rest(responses) {
 			if m.GetAccepted() == nil {
 				t.Errorf("the answer: %v", m)
 			}

@@ -182,14 +182,14 @@ func TestTwoAgentsOfAHostAreFoundAndDoNotFight(t *testing.T) {
 }
 
 // A late state of a dead agent does not take the offers away from the running agent.
-func TestOffersGoToTheAgentThatLives(t *testing.T) {
+func TestOffers_AgentReplaced_GoToTheNewAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifyAsync))
-		dead, told := r.verifying(1)
+		dead, responses := r.verifying(1)
 		time.Sleep(2 * time.Second)
 		m := boot(t, 1, 8, r)
 		time.Sleep(time.Minute)
-		rest(told)
+		rest(responses)
 		s := plainState(1, 8)
 		s.Version, s.Verifies = 2, true
 		if err := dead.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: s}}); err != nil {
@@ -198,7 +198,7 @@ func TestOffersGoToTheAgentThatLives(t *testing.T) {
 		calm()
 		r.must(newClaim("k1", 1, 1, 2))
 		calm()
-		for _, got := range rest(told) {
+		for _, got := range rest(responses) {
 			if got.GetClaimOffer() != nil || got.GetClaimSet() != nil {
 				t.Errorf("the dead agent is told %v", got)
 			}
@@ -218,11 +218,11 @@ func TestOffersGoToTheAgentThatLives(t *testing.T) {
 func TestAHeartbeatOffersNothingAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifyAsync))
-		a, told := r.verifying(1)
+		a, responses := r.verifying(1)
 		r.must(newClaim("k1", 1, 1, 2))
-		offerIn(t, told)
+		offerIn(t, responses)
 		a.says("k1", 0)
-		rest(told)
+		rest(responses)
 		for version := range uint64(3) {
 			a.heartbeat()
 			s := plainState(1, 8)
@@ -234,7 +234,7 @@ func TestAHeartbeatOffersNothingAgain(t *testing.T) {
 			a.last = s
 		}
 		a.heartbeat()
-		for _, m := range rest(told) {
+		for _, m := range rest(responses) {
 			if m.GetAccepted() == nil {
 				t.Errorf("the agent is told %v", m)
 			}

@@ -120,7 +120,7 @@ func TestACallerThatLeavesDoesNotCancelTheOthers(t *testing.T) {
 	})
 }
 
-func TestAnUnknownOutcomeIsSaidAndFoundOut(t *testing.T) {
+func TestApply_UnknownOutcome_IsReportedAndResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		r := start(t, store, func(c *Config) { c.TailEvery = time.Hour })

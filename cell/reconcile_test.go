@@ -433,7 +433,7 @@ func TestFindingsComeBackAfterARestart(t *testing.T) {
 }
 
 // Moves from other cells are reported once the hosts' reports have confirmed them.
-func TestWhatMovedInIsTold(t *testing.T) {
+func TestMove_ToAHost_IsSentToTheHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), soon)
 		m := boot(t, 1, 8, r)

@@ -223,7 +223,7 @@ func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
 			s.Version, s.Verifies = version, true
 			return s
 		}
-		one, told := takes.telling(state(1))
+		one, responses := takes.withResponses(state(1))
 		calm()
 		other := refuses.agent()
 		if m := other.report(state(1)); m.GetAccepted() == nil {
@@ -237,15 +237,15 @@ func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
 			t.Fatal(err)
 		}
 		one.last = state(2)
-		heard := make(chan *agentv1.ReportResponse, 1024)
+		received := make(chan *agentv1.ReportResponse, 1024)
 		go func() {
-			defer close(heard)
+			defer close(received)
 			for {
 				m, err := other.stream.Recv()
 				if err != nil {
 					return
 				}
-				heard <- m
+				received <- m
 			}
 		}()
 		for range 20 {
@@ -253,7 +253,7 @@ func TestReplicasThatHoldDifferentVersionsDoNotAsk(t *testing.T) {
 			other.heartbeat()
 			time.Sleep(takes.cell.cfg.HeartbeatEvery)
 		}
-		for _, m := range append(rest(told), rest(heard)...) {
+		for _, m := range append(rest(responses), rest(received)...) {
 			if m.GetResync() != nil || m.GetRefused() != nil {
 				t.Errorf("told %v", m)
 			}
@@ -275,7 +275,7 @@ func TestReport_StateIsRefusedAgain_LoggedOnce(t *testing.T) {
 		var out bytes.Buffer
 		r := launchLogged(t, newStore(t), slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})), soon)
 		a := r.register(plainState(1, 8))
-		said := func() int { return strings.Count(out.String(), "a host's state was refused") }
+		noted := func() int { return strings.Count(out.String(), "a host's state was refused") }
 		next := func(version uint64, change func(*agentv1.FullState)) {
 			s := plainState(1, 8)
 			s.Version = version
@@ -288,18 +288,18 @@ func TestReport_StateIsRefusedAgain_LoggedOnce(t *testing.T) {
 		next(2, odd)
 		next(3, odd)
 		next(4, odd)
-		if n := said(); n != 1 {
+		if n := noted(); n != 1 {
 			t.Errorf("the same was said %d times: %s", n, out.String())
 		}
 		bare := func(s *agentv1.FullState) { s.Nodename = " " }
 		next(5, bare)
-		if n := said(); n != 1 {
+		if n := noted(); n != 1 {
 			t.Errorf("%d lines within a second: %s", n, out.String())
 		}
 		next(6, odd)
 		time.Sleep(time.Second)
 		next(7, bare)
-		if n := said(); n != 2 || !strings.Contains(out.String(), "count=3") {
+		if n := noted(); n != 2 || !strings.Contains(out.String(), "count=3") {
 			t.Errorf("two things were said %d times: %s", n, out.String())
 		}
 	})

@@ -15,7 +15,7 @@ import (
 
 // A host that must start over is asked for its whole state. Its earlier messages do not count any
 // more, and other hosts are not affected.
-func TestAHostIsToldToStartOver(t *testing.T) {
+func TestRegistration_UnknownVersion_AsksForTheFullState(t *testing.T) {
 	r := start(t, newStore(t))
 	a := r.register(plainState(1, 8))
 	b := r.register(plainState(2, 8))

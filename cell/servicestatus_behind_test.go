@@ -33,11 +33,11 @@ func readCopy(gateway string, behind time.Duration, dead time.Time, hosts ...int
 	return req
 }
 
-// said counts how often Nova's status of a host is written.
-type said struct{ words int }
+// statusWrites counts how often Nova's status of a host is written.
+type statusWrites struct{ n int }
 
 // twoReplicas starts two replicas of a cell of three agents, each with its own gateway.
-func twoReplicas(t *testing.T) (fresh, late *testCell, s *said) {
+func twoReplicas(t *testing.T) (fresh, late *testCell, s *statusWrites) {
 	t.Helper()
 	store := newStore(t)
 	fresh, late = start(t, store, named("r1")), start(t, store, named("r2"))
@@ -46,11 +46,11 @@ func twoReplicas(t *testing.T) (fresh, late *testCell, s *said) {
 	}
 	fresh.pin(nativeState)
 	time.Sleep(time.Second) // the other replica reads the journal
-	s = &said{}
+	s = &statusWrites{}
 	store.hook(func(ops []shard.Op, apply func() (shard.Applied, error)) (shard.Applied, error) {
 		for _, op := range ops {
 			if op.SetNovaState != nil {
-				s.words++
+				s.n++
 			}
 		}
 		return apply()
@@ -85,7 +85,7 @@ func TestASilentHostComesBackWhereAClockIsAhead(t *testing.T) {
 							}
 						}
 						req.ReadTo = timestamppb.New(time.Now().Add(lead))
-						fresh.told(req)
+						fresh.writeStatus(req)
 						time.Sleep(2 * time.Second)
 					}
 				}

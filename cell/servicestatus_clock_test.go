@@ -37,13 +37,13 @@ func TestAComputeWhoseClockIsBehindIsBackWithItsFirstHeartbeat(t *testing.T) {
 			for n := range 2 {
 				r.cell.live.NoteSeen(hostUUID(n))
 			}
-			r.told(req)
+			r.writeStatus(req)
 			synctest.Wait()
 			if got := r.rejected(query(1)); want == "" && len(got) > 0 || want != "" && got[want] != 1 {
 				t.Errorf("revision %d: rejects %v, want %q", req.GetRevision(), got, want)
 			}
 		}
-		r.told(says(true, nil))
+		r.writeStatus(says(true, nil))
 		r.register(plainState(0, 8))
 		r.register(plainState(1, 8))
 		step(says(true, nil), "")

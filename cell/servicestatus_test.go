@@ -34,8 +34,8 @@ var outWhy = map[string]int32{
 	"ComputeFilter: its nova-compute is down": 1, "ComputeFilter: disabled in Nova": 1,
 }
 
-// told reports, and waits until the hosts' status is written.
-func (r *testCell) told(req *cellv1.ReportLegacyRequest) {
+// writeStatus reports, and waits until the hosts' status is written.
+func (r *testCell) writeStatus(req *cellv1.ReportLegacyRequest) {
 	r.t.Helper()
 	r.reportLegacy(req)
 	synctest.Wait()
@@ -62,7 +62,7 @@ func TestHostsThatNovaHasOutOfServiceAreProposedToNobody(t *testing.T) {
 				if p := r.propose(q); p.GetPassed() != 5 {
 					t.Fatalf("before the report: %v", p)
 				}
-				r.told(outOfService("g1"))
+				r.writeStatus(outOfService("g1"))
 				if p := r.propose(q); p.GetPassed() != 1 || !maps.Equal(r.rejected(q), outWhy) {
 					t.Errorf("%d hosts passed, rejected are %v", p.GetPassed(), r.rejected(q))
 				}
@@ -81,7 +81,7 @@ func TestHostsThatNovaHasOutOfServiceAreProposedToNobody(t *testing.T) {
 				// A report without these states ends them.
 				back := legacyOf("g1", 66, 0, 1, 2, 3)
 				back.Revision = 2
-				r.told(back)
+				r.writeStatus(back)
 				if p := r.propose(q); p.GetPassed() != 4 || r.rejected(q)[isUnknown] != 1 {
 					t.Errorf("then %d hosts passed, rejected are %v: the one without a service is unknown", p.GetPassed(), r.rejected(q))
 				}
@@ -99,7 +99,7 @@ func TestWhatNovaSaysOfHostsOutlivesGatewaysAndReplicas(t *testing.T) {
 			r.register(plainState(n, 8))
 		}
 		r.pin(nativeState)
-		r.told(outOfService("g1"))
+		r.writeStatus(outOfService("g1"))
 		check := func(r *testCell, when string) {
 			t.Helper()
 			for n := range 5 {
@@ -114,8 +114,8 @@ func TestWhatNovaSaysOfHostsOutlivesGatewaysAndReplicas(t *testing.T) {
 		check(other, "at a replica that heard no report")
 		// The gateway cannot read the rows, another one has not read them yet, and then no gateway
 		// reports.
-		r.told(&cellv1.ReportLegacyRequest{Gateway: "g1", Unreadable: "no route", RequiredVersion: 66})
-		r.told(&cellv1.ReportLegacyRequest{Gateway: "g2", Look: true})
+		r.writeStatus(&cellv1.ReportLegacyRequest{Gateway: "g1", Unreadable: "no route", RequiredVersion: 66})
+		r.writeStatus(&cellv1.ReportLegacyRequest{Gateway: "g2", Look: true})
 		check(r, "while the rows cannot be read")
 		time.Sleep(2 * time.Minute)
 		check(r, "after two minutes without gateways")
@@ -199,7 +199,7 @@ func TestOfSeveralReportsTheNewestReadingCounts(t *testing.T) {
 							s.ChangedAt = nil
 						}
 					}
-					r.told(req)
+					r.writeStatus(req)
 				}
 				got := r.rejected(query(1))
 				if len(got) > 1 || c.reason == "" && len(got) > 0 || c.reason != "" && got[c.reason] != 1 {
@@ -208,7 +208,7 @@ func TestOfSeveralReportsTheNewestReadingCounts(t *testing.T) {
 				novaWords(store, &written)
 				for range 5 {
 					for _, req := range reports {
-						r.told(req)
+						r.writeStatus(req)
 					}
 				}
 				if written != 0 {
@@ -246,9 +246,9 @@ func TestAReadingThatIsBehindChangesNothingThroughAnotherReplica(t *testing.T) {
 			fresh, stale = c.now(), c.was()
 			before := written
 			for range 4 {
-				r.told(fresh)
+				r.writeStatus(fresh)
 				time.Sleep(time.Second)
-				behind.told(stale)
+				behind.writeStatus(stale)
 				time.Sleep(time.Second)
 			}
 			r.cell.live.NoteSeen(hostUUID(1))
@@ -272,8 +272,8 @@ func TestAGatewayThatCannotReadChangesNoWord(t *testing.T) {
 			r.register(plainState(1, 8))
 			r.pin(nativeState)
 			old := serviceSays("b", 1, time.Unix(1_000, 0), nil)
-			r.told(old)
-			r.told(serviceSays("a", 1, time.Unix(1_030, 0), disabled))
+			r.writeStatus(old)
+			r.writeStatus(serviceSays("a", 1, time.Unix(1_030, 0), disabled))
 			check := func(when, want string) {
 				t.Helper()
 				r.cell.live.NoteSeen(hostUUID(1))
@@ -286,11 +286,11 @@ func TestAGatewayThatCannotReadChangesNoWord(t *testing.T) {
 			if gone {
 				time.Sleep(gate.KeepReports + time.Second)
 			} else {
-				r.told(&cellv1.ReportLegacyRequest{Gateway: "a", Unreadable: "no route", RequiredVersion: 66})
+				r.writeStatus(&cellv1.ReportLegacyRequest{Gateway: "a", Unreadable: "no route", RequiredVersion: 66})
 			}
-			r.told(old)
+			r.writeStatus(old)
 			check("by what is left", isDisabled)
-			r.told(serviceSays("b", 2, time.Unix(1_060, 0), nil))
+			r.writeStatus(serviceSays("b", 2, time.Unix(1_060, 0), nil))
 			check("by a newer reading", "")
 		})
 	}
@@ -303,7 +303,7 @@ func TestAHostThatNovaHasNotIsLeftOutUntilARowHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
 		r.pin(nativeState)
-		r.told(legacyOf("g1", 66, 0, 1))
+		r.writeStatus(legacyOf("g1", 66, 0, 1))
 		for n := range 3 {
 			r.register(plainState(n, 8))
 		}
@@ -317,23 +317,23 @@ func TestAHostThatNovaHasNotIsLeftOutUntilARowHasIt(t *testing.T) {
 				t.Errorf("%s %d hosts pass, %d are unknown to Nova; want %d and %d", when, p.GetPassed(), got, passed, want)
 			}
 		}
-		r.told(legacyOf("g1", 66, 0, 1))
+		r.writeStatus(legacyOf("g1", 66, 0, 1))
 		check("at first", 2, 1)
 		if o := r.do(claimAt(2))[0].GetRefusal(); o.GetReason() != string(fault.NoValidHost) || o.GetDetail() != "disabled in Nova: "+gate.UnknownToNova {
 			t.Errorf("a claim is refused with %v", o)
 		}
-		r.told(&cellv1.ReportLegacyRequest{Gateway: "g1", Unreadable: "no route", RequiredVersion: 66})
+		r.writeStatus(&cellv1.ReportLegacyRequest{Gateway: "g1", Unreadable: "no route", RequiredVersion: 66})
 		check("when nobody can read", 2, 1)
 		none := legacyOf("g1", 66)
 		none.Revision = 2
-		r.told(none)
+		r.writeStatus(none)
 		check("when the tables are empty", 2, 1)
 		other := legacyOf("g2", 66, 2)
-		r.told(other)
+		r.writeStatus(other)
 		check("when one gateway of two has it", 1, 2)
 		back := legacyOf("g1", 66, 0, 1, 2)
 		back.Revision = 3
-		r.told(back)
+		r.writeStatus(back)
 		check("with its row", 3, 0)
 	})
 }
@@ -352,7 +352,7 @@ func TestAHostWhoseRowNoGatewayCanUseStaysInService(t *testing.T) {
 				s.NodeUuids, s.LeftOutUuids = nil, s.NodeUuids
 			}
 			change(req.GetServices()[1])
-			r.told(req)
+			r.writeStatus(req)
 			synctest.Wait()
 		}
 		check := func(when string, want ...string) {
@@ -404,14 +404,14 @@ func TestANewHostThatNovaHasNotIsOutOfServiceBeforeTheNextReport(t *testing.T) {
 				r.pin(nativeState)
 				r.register(plainState(0, 8))
 				if c.before != nil {
-					r.told(c.before)
+					r.writeStatus(c.before)
 				}
 				r.register(plainState(1, 8))
 				got := r.rejected(query(1))
 				if c.want == "" && len(got) > 0 || c.want != "" && got[c.want] != 1 {
 					t.Errorf("rejects %v, want %q", got, c.want)
 				}
-				r.told(legacyOf("g2", 66, 0, 1))
+				r.writeStatus(legacyOf("g2", 66, 0, 1))
 				synctest.Wait()
 				if got := r.rejected(query(1)); len(got) > 0 {
 					t.Errorf("with a report that has its row: rejects %v", got)
@@ -429,7 +429,7 @@ func TestANewHostIsWrittenByWhoHearsGateways(t *testing.T) {
 		one, two := start(t, store, named("r1")), start(t, store, named("r2"))
 		one.pin(nativeState)
 		time.Sleep(time.Second) // the other replica reads the pin
-		one.told(legacyOf("g1", 66, 0))
+		one.writeStatus(legacyOf("g1", 66, 0))
 		reached := make(chan struct{})
 		go func() {
 			defer close(reached)
@@ -456,7 +456,7 @@ func TestTheOperatorsWordAndNovasStandBesideEachOther(t *testing.T) {
 		}
 		r.pin(nativeState)
 		r.operate(1, adminMaintenance)
-		r.told(outOfService("g1"))
+		r.writeStatus(outOfService("g1"))
 		keep := func(q *cellv1.SetAdminStateRequest) { q.KeepNova = true }
 		both := "in maintenance: a bad disk; disabled in Nova: HW failure"
 		if o := r.do(claimAt(1))[0].GetRefusal(); o.GetDetail() != both {
@@ -496,7 +496,7 @@ func TestOnlyWhatChangedOfServicesIsWritten(t *testing.T) {
 			return apply()
 		})
 		for range 3 {
-			r.told(outOfService("g1"))
+			r.writeStatus(outOfService("g1"))
 		}
 		if want := []string{hostUUID(1), hostUUID(2), hostUUID(3), hostUUID(4)}; strings.Join(written, " ") != strings.Join(want, " ") {
 			t.Errorf("written were %v, want %v", written, want)

@@ -77,20 +77,20 @@ type silenceWrite struct {
 func (s *silenceWrites) record(store *testStore) {
 	store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 		did, err := commit()
-		said := silenceWrite{at: time.Now()}
+		noted := silenceWrite{at: time.Now()}
 		for _, c := range did.Entry.Changes {
 			switch {
 			case c.AdminState == nil:
 			case c.AdminState.Silent:
-				said.silent++
+				noted.silent++
 			default:
-				said.others++
+				noted.others++
 			}
 		}
-		if said.silent+said.others > 0 {
+		if noted.silent+noted.others > 0 {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.each = append(s.each, said)
+			s.each = append(s.each, noted)
 		}
 		return did, err
 	})
@@ -151,12 +151,12 @@ func TestAHostThatSomeReplicaHearsIsNotSilent(t *testing.T) {
 		a := hears.register(plainState(1, 8))
 		b := deaf.register(plainState(1, 8))
 		b.cancel()
-		var said silenceWrites
-		said.record(store)
+		var noted silenceWrites
+		noted.record(store)
 		beat(80*time.Second, a)
 		deaf.mustPass("at the one that does not hear it")
 		hears.mustPass("at the one that does", 1)
-		if got := said.drain(); len(got) != 2 || got[0].silent != 1 || got[1].others != 1 || got[1].at.Sub(got[0].at) > 12*time.Second {
+		if got := noted.drain(); len(got) != 2 || got[0].silent != 1 || got[1].others != 1 || got[1].at.Sub(got[0].at) > 12*time.Second {
 			t.Errorf("its row was written %+v, want silent once, and then not", got)
 		}
 		third := start(t, store, slowly("r3"))
@@ -165,7 +165,7 @@ func TestAHostThatSomeReplicaHearsIsNotSilent(t *testing.T) {
 
 		// The mark is not written again while the other replica hears the host.
 		beat(20*time.Minute, a)
-		if got := said.drain(); len(got) != 0 {
+		if got := noted.drain(); len(got) != 0 {
 			t.Errorf("within 20 minutes its row was written %d times: %+v", len(got), got)
 		}
 		deaf.mustPass("at the one that does not hear it")
@@ -184,7 +184,7 @@ func TestAHostThatSomeReplicaHearsIsNotSilent(t *testing.T) {
 }
 
 // What other replicas hear counts until the replica itself hears the host.
-func TestAReplicaThatHasNotHeardAHostTakesTheWordOfOthers(t *testing.T) {
+func TestSilence_HostReportsToAnotherReplica_IsUpHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		one := start(t, store, slowly("r1"))
@@ -219,13 +219,13 @@ func TestHostsThatGoSilentTogetherAreWrittenInTurns(t *testing.T) {
 		for n := range hosts {
 			agents = append(agents, r.register(plainState(n, 8)))
 		}
-		var said silenceWrites
-		said.record(store)
+		var noted silenceWrites
+		noted.record(store)
 		time.Sleep(90 * time.Second)
 		check := func(of func(silenceWrite) int) {
 			t.Helper()
 			total, each := 0, map[int64]int{}
-			for _, s := range said.drain() {
+			for _, s := range noted.drain() {
 				if of(s) != s.silent+s.others {
 					t.Errorf("among them is %+v", s)
 				}
@@ -248,7 +248,7 @@ func TestHostsThatGoSilentTogetherAreWrittenInTurns(t *testing.T) {
 		beat(20*time.Second, agents...)
 		check(func(s silenceWrite) int { return s.others })
 		beat(time.Minute, agents...)
-		if got := said.drain(); len(got) != 0 {
+		if got := noted.drain(); len(got) != 0 {
 			t.Errorf("then %+v", got)
 		}
 	})

@@ -15,9 +15,9 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// heard is a Synchronizer without a store. It keeps the entries of all lanes in memory, as it gets
+// received is a Synchronizer without a store. It keeps the entries of all lanes in memory, as it gets
 // them.
-type heard struct {
+type received struct {
 	mu    sync.Mutex
 	rows  *shardtest.Rows
 	lanes map[shard.LaneID][]shard.Entry
@@ -27,11 +27,11 @@ type heard struct {
 	forgets bool
 }
 
-func newHeard() *heard {
-	return &heard{rows: shardtest.NewRows(), lanes: map[shard.LaneID][]shard.Entry{}, floor: shard.Cursor{}}
+func newReceived() *received {
+	return &received{rows: shardtest.NewRows(), lanes: map[shard.LaneID][]shard.Entry{}, floor: shard.Cursor{}}
 }
 
-func (m *heard) add(e shard.Entry) {
+func (m *received) add(e shard.Entry) {
 	if e.Seq == 0 {
 		return
 	}
@@ -48,13 +48,13 @@ func (m *heard) add(e shard.Entry) {
 }
 
 // forget makes readers miss all entries from now on.
-func (m *heard) forget() {
+func (m *received) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forgets = true
 }
 
-func (m *heard) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
+func (m *received) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	m.mu.Lock()
 	var all []shard.Change
 	for _, h := range m.rows.Hosts {
@@ -89,7 +89,7 @@ func (m *heard) Load(ctx context.Context, visit func(shard.Change) error) (shard
 	return at, nil
 }
 
-func (m *heard) Tail(_ context.Context, after shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
+func (m *received) Tail(_ context.Context, after shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var found []shard.Entry
@@ -110,18 +110,18 @@ func (m *heard) Tail(_ context.Context, after shard.Cursor, limit int) ([]shard.
 
 // listener is one replica's access to heard. loads and tails count its calls.
 type listener struct {
-	*heard
+	*received
 	loads, tails atomic.Int64
 }
 
 func (l *listener) Load(ctx context.Context, visit func(shard.Change) error) (shard.Cursor, error) {
 	l.loads.Add(1)
-	return l.heard.Load(ctx, visit)
+	return l.received.Load(ctx, visit)
 }
 
 func (l *listener) Tail(ctx context.Context, after shard.Cursor, limit int) ([]shard.Entry, shard.Cursor, error) {
 	l.tails.Add(1)
-	return l.heard.Tail(ctx, after, limit)
+	return l.received.Tail(ctx, after, limit)
 }
 
 // unread is a store that cannot read its rows and journal. heard does that instead.
@@ -147,13 +147,13 @@ func (s unread) Tail(context.Context, shard.Cursor, int) ([]shard.Entry, shard.C
 // own rows and journal are closed.
 func TestAnythingThatHearsOfEntriesCanSynchronize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, all := newStore(t), newHeard()
+		store, all := newStore(t), newReceived()
 		store.hook(func(_ []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 			applied, err := commit()
 			all.add(applied.Entry)
 			return applied, err
 		})
-		to := func() unread { return unread{store, &listener{heard: all}} }
+		to := func() unread { return unread{store, &listener{received: all}} }
 		ofTwo := to()
 		one := start(t, to(), named("r1"))
 		two := start(t, ofTwo, named("r2"), func(c *Config) { c.TailEvery = 10 * time.Second })

@@ -21,10 +21,10 @@ func TestASwapDoesNotHearTheHostThatTheClaimLeaves(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newStore(t)
 				r := start(t, store, mode(agents.VerifySync))
-				leaves, toldLeaves := r.verifying(1)
-				goes, toldGoes := r.verifying(2)
+				leaves, responsesOfLeaving := r.verifying(1)
+				goes, responsesOfOld := r.verifying(2)
 				r.must(newClaim("c1", 1, 1, 2))
-				offerIn(t, toldLeaves)
+				offerIn(t, responsesOfLeaving)
 				store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 					if slices.ContainsFunc(ops, func(op shard.Op) bool { return op.Swap != nil }) {
 						leaves.says("c1", why)
@@ -32,10 +32,10 @@ func TestASwapDoesNotHearTheHostThatTheClaimLeaves(t *testing.T) {
 					}
 					return commit()
 				})
-				heard := make(chan struct{})
+				received := make(chan struct{})
 				go func() {
-					defer close(heard)
-					offerIn(t, toldGoes)
+					defer close(received)
+					offerIn(t, responsesOfOld)
 					time.Sleep(10 * time.Millisecond)
 					goes.says("c1", 0)
 				}()
@@ -44,7 +44,7 @@ func TestASwapDoesNotHearTheHostThatTheClaimLeaves(t *testing.T) {
 				if took := time.Since(began); took < 10*time.Millisecond || took >= agents.MaxVerifyWait {
 					t.Errorf("answered after %v: not when the host where the claim goes was heard", took)
 				}
-				<-heard
+				<-received
 				if c := out.GetClaim(); c.GetHostUuid() != hostUUID(2) || len(c.GetAllocations()) != 1 {
 					t.Errorf("the swap is answered with %v", out)
 				}
@@ -66,16 +66,16 @@ func TestEachOfTwoSwapsHearsItsHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifySync))
 		r.register(plainState(1, 8))
-		_, toldFirst := r.verifying(2)
-		second, toldSecond := r.verifying(3)
+		_, responsesFirst := r.verifying(2)
+		second, responsesSecond := r.verifying(3)
 		r.must(newClaim("c1", 1, 1, 2))
 		first := make(chan struct{})
 		go func() {
 			defer close(first)
 			r.do(swap("c1", 1, 2, 2)) // its host sends no verdict
 		}()
-		offerIn(t, toldFirst)
-		go func() { second.says(offerIn(t, toldSecond).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
+		offerIn(t, responsesFirst)
+		go func() { second.says(offerIn(t, responsesSecond).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
 		if f := r.do(swap("c1", 1, 3, 2))[0].GetRefusal(); f.GetReason() != string(fault.ClaimRejected) || f.GetDetail() != "NO_ROOM" {
 			t.Errorf("the second is answered with %v", f)
 		}

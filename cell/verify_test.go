@@ -25,33 +25,33 @@ func (r *testCell) verifying(n int) (*testAgent, <-chan *agentv1.ReportResponse)
 	r.t.Helper()
 	s := plainState(n, 8)
 	s.Verifies = true
-	return r.telling(s)
+	return r.withResponses(s)
 }
 
-// telling registers a state. The channel gets the later messages to the agent.
-func (r *testCell) telling(s *agentv1.FullState) (*testAgent, <-chan *agentv1.ReportResponse) {
+// withResponses registers a state. The channel gets the later messages to the agent.
+func (r *testCell) withResponses(s *agentv1.FullState) (*testAgent, <-chan *agentv1.ReportResponse) {
 	r.t.Helper()
 	a := r.register(s)
-	told := make(chan *agentv1.ReportResponse, 1024)
+	responses := make(chan *agentv1.ReportResponse, 1024)
 	go func() {
-		defer close(told)
+		defer close(responses)
 		for {
 			m, err := a.stream.Recv()
 			if err != nil {
 				return
 			}
-			told <- m
+			responses <- m
 		}
 	}()
-	return a, told
+	return a, responses
 }
 
 // offerIn returns the next offer to an agent.
-func offerIn(t *testing.T, told <-chan *agentv1.ReportResponse) *agentv1.ClaimOffer {
+func offerIn(t *testing.T, responses <-chan *agentv1.ReportResponse) *agentv1.ClaimOffer {
 	t.Helper()
 	for {
 		select {
-		case m, open := <-told:
+		case m, open := <-responses:
 			if !open {
 				t.Fatal("the stream ended")
 			}
@@ -65,11 +65,11 @@ func offerIn(t *testing.T, told <-chan *agentv1.ReportResponse) *agentv1.ClaimOf
 }
 
 // rest returns the messages that an agent has got so far.
-func rest(told <-chan *agentv1.ReportResponse) (list []*agentv1.ReportResponse) {
+func rest(responses <-chan *agentv1.ReportResponse) (list []*agentv1.ReportResponse) {
 	synctest.Wait()
 	for {
 		select {
-		case m := <-told:
+		case m := <-responses:
 			list = append(list, m)
 		default:
 			return list
@@ -104,9 +104,9 @@ func mode(m agents.VerifyMode) func(*Config) { return func(c *Config) { c.Verify
 func TestAClaimIsOfferedAndARejectedOneIsNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t))
-		a, told := r.verifying(1)
+		a, responses := r.verifying(1)
 		r.must(newClaim("c1", 1, 1, 8))
-		o := offerIn(t, told)
+		o := offerIn(t, responses)
 		if o.GetClaimId() != "c1" || o.GetInstanceUuid() != consumerUUID(1) || o.GetConsumerUuid() != consumerUUID(1) || !o.GetWantsVerdict() || o.GetConfirmed() ||
 			len(o.GetUsages()) != 1 || o.GetUsages()[0].GetProviderUuid() != hostUUID(1) || o.GetUsages()[0].GetAmount() != 8 || o.GetExpiresAt() == nil {
 			t.Errorf("offered %v", o)
@@ -133,9 +133,9 @@ func TestAnAcceptedClaimIsNotWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		r := start(t, store)
-		a, told := r.verifying(1)
+		a, responses := r.verifying(1)
 		r.must(newClaim("c1", 1, 1, 1))
-		offerIn(t, told)
+		offerIn(t, responses)
 		store.hook(func(ops []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
 			t.Errorf("%d operations were written", len(ops))
 			return commit()
@@ -151,8 +151,8 @@ func TestAnAcceptedClaimIsNotWrittenAgain(t *testing.T) {
 func TestSyncRefusesWhatItsHostRejects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifySync))
-		a, told := r.verifying(1)
-		go func() { a.says(offerIn(t, told).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
+		a, responses := r.verifying(1)
+		go func() { a.says(offerIn(t, responses).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
 		out := r.do(newClaim("c1", 1, 1, 8))[0]
 		if f := out.GetRefusal(); f.GetReason() != string(fault.ClaimRejected) || f.GetFilter() != "HostVerdict" || f.GetDetail() != "NO_ROOM" || out.GetClaim() != nil {
 			t.Fatalf("the claim is answered with %v", out)
@@ -162,7 +162,7 @@ func TestSyncRefusesWhatItsHostRejects(t *testing.T) {
 		}
 		// The claim holds nothing, and its instance may be claimed again.
 		began := time.Now()
-		go func() { a.says(offerIn(t, told).GetClaimId(), 0) }()
+		go func() { a.says(offerIn(t, responses).GetClaimId(), 0) }()
 		r.must(newClaim("c2", 1, 1, 8))
 		if took := time.Since(began); took >= agents.MaxVerifyWait {
 			t.Errorf("a claim that its host takes waited %v", took)
@@ -180,8 +180,8 @@ func TestSyncAnswersNoClaimThatMayHaveEnded(t *testing.T) {
 			}
 			return nil
 		}}, mode(agents.VerifySync))
-		a, told := r.verifying(1)
-		go func() { a.says(offerIn(t, told).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
+		a, responses := r.verifying(1)
+		go func() { a.says(offerIn(t, responses).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
 		out := r.do(newClaim("c1", 1, 1, 8))[0]
 		if f := out.GetRefusal(); f.GetReason() != string(fault.OutcomeUnknown) || out.GetClaim() != nil {
 			t.Errorf("the claim is answered with %v", out)
@@ -195,7 +195,7 @@ func TestSyncAnswersNoClaimThatMayHaveEnded(t *testing.T) {
 func TestSyncGoesOnWithoutAVerdictInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifySync))
-		a, told := r.verifying(1)
+		a, responses := r.verifying(1)
 		began := time.Now()
 		r.must(newClaim("c1", 1, 1, 8))
 		if took := time.Since(began); took != agents.MaxVerifyWait {
@@ -208,7 +208,7 @@ func TestSyncGoesOnWithoutAVerdictInTime(t *testing.T) {
 			t.Errorf("in a hurry: %v", err)
 		}
 		// A late verdict counts as in async mode.
-		offerIn(t, told)
+		offerIn(t, responses)
 		a.says("c1", agentv1.Verdict_NO_ROOM)
 		synctest.Wait()
 		if f := r.do(confirm("c1", 1))[0].GetRefusal(); f.GetReason() != string(fault.ClaimRejected) {
@@ -256,9 +256,9 @@ func TestSyncLeavesASwappedClaim(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifySync))
 		r.register(plainState(1, 8))
 		r.register(plainState(3, 8))
-		a, told := r.verifying(2)
+		a, responses := r.verifying(2)
 		r.must(newClaim("c1", 1, 1, 2))
-		go func() { a.says(offerIn(t, told).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
+		go func() { a.says(offerIn(t, responses).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
 		if f := r.do(swap("c1", 1, 2, 2))[0].GetRefusal(); f.GetReason() != string(fault.ClaimRejected) {
 			t.Fatalf("the swap is answered with %v", f)
 		}
@@ -272,23 +272,23 @@ func TestSyncLeavesASwappedClaim(t *testing.T) {
 // A claim that was confirmed before its host rejected it, or is rejected in shadow mode, is offered
 // to the host again, without a request for a verdict: the host must hold it. This happens once for
 // each state.
-func TestWhatItsHostHasToHoldIsToldAgain(t *testing.T) {
+func TestClaims_AgentReconnects_AreSentAgain(t *testing.T) {
 	for m, isConfirmed := range map[agents.VerifyMode]bool{agents.VerifyAsync: true, agents.VerifyShadow: false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := start(t, newStore(t), mode(m))
-			a, told := r.verifying(1)
+			a, responses := r.verifying(1)
 			r.must(newClaim("c1", 1, 1, 8))
-			offerIn(t, told)
+			offerIn(t, responses)
 			if isConfirmed {
 				r.must(confirm("c1", 1))
 			}
 			a.says("c1", agentv1.Verdict_NO_ROOM)
-			if o := offerIn(t, told); o.GetClaimId() != "c1" || o.GetWantsVerdict() || o.GetConfirmed() != isConfirmed {
+			if o := offerIn(t, responses); o.GetClaimId() != "c1" || o.GetWantsVerdict() || o.GetConfirmed() != isConfirmed {
 				t.Errorf("%s: offered %v", m, o)
 			}
 			a.says("c1", agentv1.Verdict_NO_ROOM)
 			time.Sleep(2 * agents.VerifySweep)
-			if left := offersIn(rest(told)); len(left) != 0 {
+			if left := offersIn(rest(responses)); len(left) != 0 {
 				t.Errorf("%s: and then %v", m, left)
 			}
 		})
@@ -297,15 +297,15 @@ func TestWhatItsHostHasToHoldIsToldAgain(t *testing.T) {
 
 // A claim that was rejected while pending is offered again when the host's report of the instance
 // confirms it.
-func TestARejectedClaimThatIsConfirmedIsToldAgain(t *testing.T) {
+func TestRejectedClaim_Confirmed_IsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifyAsync))
-		a, told := r.verifying(1)
+		a, responses := r.verifying(1)
 		r.must(newClaim("c1", 1, 1, 8))
-		offerIn(t, told)
+		offerIn(t, responses)
 		a.says("c1", agentv1.Verdict_NO_ROOM)
 		synctest.Wait()
-		if left := offersIn(rest(told)); len(left) != 0 {
+		if left := offersIn(rest(responses)); len(left) != 0 {
 			t.Errorf("while it is pending: %v", left)
 		}
 		there := proto.CloneOf(plainState(1, 8))
@@ -318,10 +318,10 @@ func TestARejectedClaimThatIsConfirmedIsToldAgain(t *testing.T) {
 		if c := r.claimNow("c1"); c.GetState() != cellgatev1.ClaimState_CONFIRMED {
 			t.Fatalf("the claim is %v", c)
 		}
-		if o := offerIn(t, told); !o.GetConfirmed() || o.GetWantsVerdict() {
+		if o := offerIn(t, responses); !o.GetConfirmed() || o.GetWantsVerdict() {
 			t.Errorf("once it is confirmed: %v", o)
 		}
-		if left := offersIn(rest(told)); len(left) != 0 {
+		if left := offersIn(rest(responses)); len(left) != 0 {
 			t.Errorf("told again, once it is confirmed: %v", left)
 		}
 	})
@@ -339,9 +339,9 @@ func offersIn(list []*agentv1.ReportResponse) (offers []*agentv1.ClaimOffer) {
 func TestShadowChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), mode(agents.VerifyShadow))
-		a, told := r.verifying(1)
+		a, responses := r.verifying(1)
 		r.must(newClaim("c1", 1, 1, 8))
-		offerIn(t, told)
+		offerIn(t, responses)
 		a.says("c1", agentv1.Verdict_NO_ROOM)
 		synctest.Wait()
 		if v := r.claimNow("c1").GetVerdict(); v != nil {
@@ -358,11 +358,11 @@ func TestAnAgentHearsWhatThereIsWhenItsStreamBegins(t *testing.T) {
 		r.register(plainState(1, 8))
 		r.register(plainState(2, 8))
 		r.must(newClaim("c1", 1, 1, 1), newClaim("c2", 2, 1, 1), newClaim("c3", 3, 1, 1), newClaim("c4", 4, 2, 1), confirm("c2", 2))
-		a, told := r.verifying(1)
+		a, responses := r.verifying(1)
 		time.Sleep(2 * agents.VerifyTick)
 		offers := map[string]*agentv1.ClaimOffer{}
 		var set *agentv1.ClaimSet
-		for _, m := range rest(told) {
+		for _, m := range rest(responses) {
 			if o := m.GetClaimOffer(); o != nil {
 				offers[o.GetClaimId()] = o
 			}
@@ -378,7 +378,7 @@ func TestAnAgentHearsWhatThereIsWhenItsStreamBegins(t *testing.T) {
 		}
 		r.must(release("c1", 1), swap("c3", 3, 2, 1))
 		ended := map[string]string{}
-		for _, m := range rest(told) {
+		for _, m := range rest(responses) {
 			if e := m.GetClaimEnded(); e != nil {
 				ended[e.GetClaimId()] = e.GetState()
 			}
@@ -413,10 +413,10 @@ func TestAnAgentThatLostAnInstanceIsOfferedItsClaim(t *testing.T) {
 		again := proto.CloneOf(before)
 		again.BootId, again.Verifies, again.Instances = "bbbbbbbb-0000-4000-8000-000000000003", true, again.Instances[:1]
 		again.Instances[0].InstanceUuid = strings.ToUpper(consumerUUID(1))
-		_, told := r.telling(again)
+		_, responses := r.withResponses(again)
 		time.Sleep(2 * agents.VerifyTick)
 		var offered []string
-		for _, m := range rest(told) {
+		for _, m := range rest(responses) {
 			if o := m.GetClaimOffer(); o != nil {
 				offered = append(offered, o.GetClaimId())
 				if !o.GetConfirmed() || o.GetWantsVerdict() {
@@ -435,9 +435,9 @@ func TestWhatAnotherReplicaClaimedIsOfferedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		r := start(t, store)
-		_, told := r.verifying(1)
+		_, responses := r.verifying(1)
 		time.Sleep(2 * agents.VerifyTick)
-		rest(told)
+		rest(responses)
 		lane, err := store.OpenLane(t.Context(), "r2")
 		if err != nil {
 			t.Fatal(err)
@@ -450,12 +450,12 @@ func TestWhatAnotherReplicaClaimedIsOfferedLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(agents.OfferGrace / 2)
-		if early := rest(told); len(early) != 0 {
+		if early := rest(responses); len(early) != 0 {
 			t.Errorf("at once it was told %v", early)
 		}
 		time.Sleep(agents.OfferGrace)
 		n := 0
-		for _, m := range rest(told) {
+		for _, m := range rest(responses) {
 			if m.GetClaimOffer().GetClaimId() == "c1" {
 				n++
 			}
@@ -473,15 +473,15 @@ func TestAnAgentHearsOfEndsBeforeOffers(t *testing.T) {
 		r := start(t, newStore(t))
 		r.register(plainState(1, 8))
 		r.must(newClaim("c1", 1, 1, 8))
-		_, told := r.verifying(1)
-		list := rest(told)
+		_, responses := r.verifying(1)
+		list := rest(responses)
 		if len(list) != 2 || len(list[0].GetClaimSet().GetClaimIds()) != 1 || list[1].GetClaimOffer().GetClaimId() != "c1" {
 			t.Errorf("a stream begins with %v", list)
 		}
 		for n := 1; n < 20; n++ {
 			was, is := fmt.Sprint("c", n), fmt.Sprint("c", n+1)
 			r.must(release(was, n), newClaim(is, n+1, 1, 8))
-			list := rest(told)
+			list := rest(responses)
 			if len(list) != 2 || list[0].GetClaimEnded().GetClaimId() != was || list[1].GetClaimOffer().GetClaimId() != is {
 				t.Fatalf("%s instead of %s: told %v", is, was, list)
 			}

@@ -15,7 +15,7 @@ import (
 
 // hungDisk answers from memory and commits nothing. If tells is set and the cell has not committed for the bound, it
 // refuses probes and queries for that reason.
-func hungDisk(bound time.Duration, tells bool) func(context.Context, string, any) error {
+func hungDisk(bound time.Duration, returns bool) func(context.Context, string, any) error {
 	var since atomic.Int64
 	return func(ctx context.Context, method string, _ any) error {
 		switch method {
@@ -24,7 +24,7 @@ func hungDisk(bound time.Duration, tells bool) func(context.Context, string, any
 			<-ctx.Done()
 			return ctx.Err()
 		case "GetSummary", "ProposeBatch":
-			if at := since.Load(); tells && at != 0 && time.Since(time.Unix(0, at)) >= bound {
+			if at := since.Load(); returns && at != 0 && time.Since(time.Unix(0, at)) >= bound {
 				return fault.New(fault.CellUnavailable, "the cell's shard has not committed for a while")
 			}
 		}

@@ -120,19 +120,19 @@ func startReplicaAt(t *testing.T, name, url, at string, held bool) *replicaProce
 	must(t, err)
 	out, err := cmd.StdoutPipe()
 	must(t, err)
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGCONT)
 		_ = in.Close()
 		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() > 0 {
-			t.Errorf("replica %s ended: %v\n%s", name, err, &said)
+			t.Errorf("replica %s ended: %v\n%s", name, err, &output)
 		}
 	})
 	addr, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("replica %s did not start: %v\n%s", name, err, &said)
+		t.Fatalf("replica %s did not start: %v\n%s", name, err, &output)
 	}
 	return &replicaProcess{addr: strings.TrimSpace(addr), cmd: cmd, in: in}
 }

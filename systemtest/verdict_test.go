@@ -144,8 +144,8 @@ func (d *drifted) rejects(s *cellgatev1.Selection) {
 // In shadow mode a verdict is logged and counted, and changes nothing.
 func TestAHostThatDriftedIsLoggedInShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := &kept{}
-		d := drift(t, verifying{mode: agents.VerifyShadow, log: slog.New(slog.NewTextHandler(told, nil))})
+		responses := &kept{}
+		d := drift(t, verifying{mode: agents.VerifyShadow, log: slog.New(slog.NewTextHandler(responses, nil))})
 		got := d.selects(d.build)[0]
 		if got.GetServiceHost() != d.state.GetServiceHost() {
 			t.Fatalf("selected %v", got)
@@ -166,7 +166,7 @@ func TestAHostThatDriftedIsLoggedInShadow(t *testing.T) {
 		}); fault.KindOf(err) != fault.ClaimRejected {
 			t.Errorf("its room is promised again: %v", err)
 		}
-		if text := told.String(); !strings.Contains(text, "a host rejected a claim") || !strings.Contains(text, got.GetClaimId()) || !strings.Contains(text, "mode=shadow") {
+		if text := responses.String(); !strings.Contains(text, "a host rejected a claim") || !strings.Contains(text, got.GetClaimId()) || !strings.Contains(text, "mode=shadow") {
 			t.Errorf("the log is %s", text)
 		}
 	})

@@ -21,9 +21,9 @@ func held(s shard.GateState) *shard.Gate {
 
 // newEvidence is the evidence of a cell whose services are all new and were compared. told is what
 // gateways report of unclaimed instances.
-func newEvidence(told ...*unclaimed) Evidence {
+func newEvidence(sent ...*unclaimed) Evidence {
 	e := Evidence{now: gateStart.Add(time.Second), node: allRegistered}
-	for _, u := range told {
+	for _, u := range sent {
 		e.reports = append(e.reports, Report{Gateway: "g", required: 66, unclaimed: u, Services: []Service{newService("h1")}})
 	}
 	return e
@@ -36,7 +36,7 @@ func TestTheGateWaitsForInstancesWithoutAClaim(t *testing.T) {
 	named := &unclaimed{settled: since, count: 5, first: []string{"i1 on h1", "i2 on h1", "i3 on h2", "i4 on h2"}}
 	for _, c := range []struct {
 		name string
-		told []*unclaimed
+		sent []*unclaimed
 		want string // what the gate waits for; "" if it moves
 	}{
 		{"nobody has looked", []*unclaimed{nil}, "no gateway that imports has looked"},
@@ -48,7 +48,7 @@ func TestTheGateWaitsForInstancesWithoutAClaim(t *testing.T) {
 		{"one", []*unclaimed{{settled: since, count: 1, first: []string{"i1 on h1"}}}, "1 instance of Nova's tables has no claim in the shard: i1 on h1"},
 	} {
 		for _, s := range []shard.GateState{shard.GateLegacy, shard.GateShadow} {
-			v := testRules().Judge(held(s), newEvidence(c.told...))
+			v := testRules().Judge(held(s), newEvidence(c.sent...))
 			all := strings.Join(v.waitsFor, "; ")
 			if moved := v.Want.State != s; moved != (c.want == "") || !strings.HasPrefix(all, c.want) {
 				t.Errorf("%s, %s: it goes to %s, waits for %q", s, c.name, v.Want.State, all)
@@ -58,12 +58,12 @@ func TestTheGateWaitsForInstancesWithoutAClaim(t *testing.T) {
 			}
 		}
 		// A NATIVE gate stays, and a pin overrides.
-		if v := testRules().Judge(held(shard.GateNative), newEvidence(c.told...)); v.Want.State != shard.GateNative || len(v.waitsFor) > 0 {
+		if v := testRules().Judge(held(shard.GateNative), newEvidence(c.sent...)); v.Want.State != shard.GateNative || len(v.waitsFor) > 0 {
 			t.Errorf("NATIVE, %s: %+v", c.name, v)
 		}
 		g := held(shard.GateShadow)
 		g.Pin = shard.GateNative
-		if v := testRules().Judge(g, newEvidence(c.told...)); v.Want.State != shard.GateNative {
+		if v := testRules().Judge(g, newEvidence(c.sent...)); v.Want.State != shard.GateNative {
 			t.Errorf("pinned, %s: %+v", c.name, v)
 		}
 	}
@@ -90,7 +90,7 @@ func TestTheGateNeverOpensOverAnInstanceWithoutAClaim(t *testing.T) {
 			looks  int
 		}{}
 		var looked time.Time
-		var told *unclaimed
+		var sent *unclaimed
 		for range rapid.IntRange(10, 80).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(1, 5).Draw(t, "seconds")) * time.Second)
 			i := rapid.IntRange(0, 9).Draw(t, "instance")
@@ -115,19 +115,19 @@ func TestTheGateNeverOpensOverAnInstanceWithoutAClaim(t *testing.T) {
 					found[i] = is
 				}
 				looked = now
-				told = &unclaimed{settled: now}
+				sent = &unclaimed{settled: now}
 				for _, is := range found {
-					if is.before.Before(told.settled) {
-						told.settled = is.before
+					if is.before.Before(sent.settled) {
+						sent.settled = is.before
 					}
 					if is.looks > 1 {
-						told.count++
+						sent.count++
 					}
 				}
 			case 7:
-				told = nil // another gateway is the importer now
+				sent = nil // another gateway is the importer now
 			}
-			e := newEvidence(told)
+			e := newEvidence(sent)
 			e.now = now
 			v := rules.Judge(g, e)
 			if v.Want.State != g.State {

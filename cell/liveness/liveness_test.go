@@ -45,7 +45,7 @@ func TestLivenessGivesGraceAndComesBack(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfSilence(t *testing.T) {
+func TestSilence_HostsFallSilent_AreLogged(t *testing.T) {
 	now := time.Unix(1000, 0)
 	l := New(time.Minute, func() time.Time { return now })
 	mustSay := func(when string, want ...shard.SetSilent) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestOutagesAreToldTogether(t *testing.T) {
+func TestOutages_SeveralHosts_AreLoggedTogether(t *testing.T) {
 	now := time.Unix(1000, 0)
 	l := New(60*time.Second, func() time.Time { return now })
 	var out bytes.Buffer
@@ -22,10 +22,10 @@ func TestOutagesAreToldTogether(t *testing.T) {
 	imported := map[string]bool{}
 	o := NewOutageLog(l, func(uuid string) string { return "host-" + uuid }, func(uuid string) bool { return imported[uuid] }, func() bool { return false }, log)
 	// after lets time pass, hears some hosts, and checks the logged lines.
-	after := func(d time.Duration, heard []string, want ...string) {
+	after := func(d time.Duration, seen []string, want ...string) {
 		t.Helper()
 		now = now.Add(d)
-		for _, h := range heard {
+		for _, h := range seen {
 			l.NoteSeen(h)
 		}
 		l.Check()

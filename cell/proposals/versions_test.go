@@ -50,7 +50,7 @@ func TestVersionsArePinnedForATimeAndABound(t *testing.T) {
 	}
 }
 
-func TestVersionsOfAnotherLifeAreGone(t *testing.T) {
+func TestVersions_OfAnotherIncarnation_AreGone(t *testing.T) {
 	v := NewVersions(time.Hour, 8, time.Now)
 	v.SetIncarnation("r-2")
 	v.Publish(schedule.NewTable())

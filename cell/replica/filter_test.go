@@ -290,8 +290,8 @@ func (a *agreement) compare() int {
 	if a.rng.IntN(3) == 0 {
 		q.Rules.DefaultAvailabilityZone = q.Request.AvailabilityZone
 	}
-	said := []string{schedule.ComputeFilter, schedule.ZoneFilter, schedule.AggregateFilter, schedule.TraitFilter, schedule.ResourceFilter}
-	q.Rules.Filters = said
+	filterNames := []string{schedule.ComputeFilter, schedule.ZoneFilter, schedule.AggregateFilter, schedule.TraitFilter, schedule.ResourceFilter}
+	q.Rules.Filters = filterNames
 	want := a.table(q)
 	got := a.database(q)
 	if !slices.Equal(got, want) {

@@ -140,7 +140,7 @@ func TestNoOutageOfAgentsForHostsOfTables(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	told := func(after time.Duration) string {
+	logged := func(after time.Duration) string {
 		now = now.Add(after)
 		l.Check()
 		o.LogChanges(t.Context())
@@ -158,7 +158,7 @@ func TestNoOutageOfAgentsForHostsOfTables(t *testing.T) {
 	for n := range 4 {
 		apply(shard.Change{Host: host(n, 1, true)})
 	}
-	if s := told(2 * time.Minute); s != "" {
+	if s := logged(2 * time.Minute); s != "" {
 		t.Errorf("hosts are imported: %s", s)
 	}
 	// One row was deleted without a claim, one with a claim, and one cannot be read any more.
@@ -166,23 +166,23 @@ func TestNoOutageOfAgentsForHostsOfTables(t *testing.T) {
 	deleted.Disabled, holding.Disabled, broken.Disabled = true, true, true
 	broken.Providers[0].Inventories[0].Total = 0
 	apply(shard.Change{Host: deleted}, shard.Change{Host: holding}, shard.Change{Usage: &shard.Usage{HostUUID: holding.UUID, Generation: 3, Confirmed: 1}}, shard.Change{Host: broken})
-	if s := told(2 * time.Minute); s != "" {
+	if s := logged(2 * time.Minute); s != "" {
 		t.Errorf("rows of hosts are gone: %s", s)
 	}
 	agents := host(3, 2, true)
 	agents.Imported = false
 	apply(shard.Change{Host: agents})
 	l.NoteSeen(agents.UUID)
-	if s := told(time.Second); s != "" {
+	if s := logged(time.Second); s != "" {
 		t.Errorf("an agent came: %s", s)
 	}
-	if s := told(2 * time.Minute); !strings.Contains(s, "level=WARN msg=\"hosts went down\" went_down=1 came_back=0 up=0 hosts=1 names=h3") {
+	if s := logged(2 * time.Minute); !strings.Contains(s, "level=WARN msg=\"hosts went down\" went_down=1 came_back=0 up=0 hosts=1 names=h3") {
 		t.Errorf("the only agent is silent, and the tables answer: %s", s)
 	}
 	l.NoteSeen(agents.UUID)
-	told(time.Minute / 2)
+	logged(time.Minute / 2)
 	apply(shard.Change{Gate: &shard.Gate{State: shard.GateNative, Revision: 2}})
-	if s := told(2 * time.Minute); !strings.Contains(s, "level=ERROR msg=\"no host of the cell is up") {
+	if s := logged(2 * time.Minute); !strings.Contains(s, "level=ERROR msg=\"no host of the cell is up") {
 		t.Errorf("the only agent is silent, and nobody else answers: %s", s)
 	}
 }

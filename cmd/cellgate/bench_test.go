@@ -62,7 +62,7 @@ func TestBenchGivesEverythingBackAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestBenchTellsWhatCannotBeMeasured(t *testing.T) {
+func TestBench_WrongFlags_NamesWhatCannotBeMeasured(t *testing.T) {
 	for args, want := range map[string]string{
 		"--callers 0":       "--callers: 0 is below 1",
 		"--cells 2":         "--cells is of use with --self only",

@@ -77,7 +77,7 @@ func TestI3_I4_I8_KilledAtRandomMoments(t *testing.T) {
 	})
 	p.load.Addr, p.load.Log = s.api, filepath.Join(t.TempDir(), "acknowledged.jsonl")
 	load := startLoad(t, p.load)
-	run := &chaosRun{plan: p, realSystem: s, client: load, told: newPromises(p.load), dice: dice}
+	run := &chaosRun{plan: p, realSystem: s, client: load, acknowledged: newPromises(p.load), dice: dice}
 	rows := run.table.table("ROUND", "KILLED", "AFTER", "IN FLIGHT", "ACKNOWLEDGED", "CONFIRMED", "REFUSED", "NO ANSWER", "GIVEN UP", "BESIDE", "DIFFERED", "DUE", "FOUND", "REPEATED", "EQUAL", "LEFTOVER", "READY IN", "TIME")
 	for n := range p.rounds {
 		run.round(n, rows)
@@ -99,9 +99,9 @@ func TestI3_I4_I8_KilledAtRandomMoments(t *testing.T) {
 
 type chaosRun struct {
 	*realSystem
-	plan   chaosPlan
-	client *loadProcess
-	told   *promises
+	plan         chaosPlan
+	client       *loadProcess
+	acknowledged *promises
 	// read is how much of the log has been read.
 	read   int64
 	before chaosCount
@@ -147,7 +147,7 @@ func (r *chaosRun) round(n int, rows *table) {
 	}
 	r.awaitReady(testwait.Limit)
 	ready := time.Since(killed)
-	r.told.scanning = time.Now()
+	r.acknowledged.scanning = time.Now()
 	hold(r.t.Context(), 300*time.Millisecond) // some load on the restarted process
 	count := r.client.command("pause")
 	paused := time.Now()
@@ -158,11 +158,11 @@ func (r *chaosRun) round(n int, rows *table) {
 		r.t.Fatal(err)
 	}
 	r.read = read
-	r.told.addNotes(notes)
-	for _, odd := range r.told.odd {
+	r.acknowledged.addNotes(notes)
+	for _, odd := range r.acknowledged.odd {
 		r.t.Errorf("round %d: %s", n+1, odd)
 	}
-	r.told.odd = nil
+	r.acknowledged.odd = nil
 	v := r.compare(false)
 	repeated, equal := r.repeat(n)
 	settled := &finding{}
@@ -170,7 +170,7 @@ func (r *chaosRun) round(n int, rows *table) {
 		// Every lease that was requested has ended.
 		hold(r.t.Context(), time.Until(paused.Add(r.plan.load.Long+leaseLate)))
 		settled = r.compare(true)
-		r.told.forget(r.live)
+		r.acknowledged.forget(r.live)
 	}
 	for i, problem := range append(v.Problems, settled.Problems...) {
 		if i == 20 {
@@ -217,7 +217,7 @@ func (r *chaosRun) compare(settled bool) *finding {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	v := r.told.compare(live, at, listed, settled)
+	v := r.acknowledged.compare(live, at, listed, settled)
 	v.capacity(hosts, live, settled)
 	if n := r.hosts; len(hosts) != n {
 		v.bad("%d hosts, want %d", len(hosts), n)
@@ -232,11 +232,11 @@ func (r *chaosRun) repeat(round int) (repeated, equal int) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 32)
 	scheduler := cellgatev1.NewSchedulerClient(r.conn)
-	for id, n := range r.told.answers {
+	for id, n := range r.acknowledged.answers {
 		if repeated == r.plan.repeats {
 			break
 		}
-		if !r.lives(n) {
+		if !r.isLive(n) {
 			continue
 		}
 		repeated++
@@ -247,7 +247,7 @@ func (r *chaosRun) repeat(round int) (repeated, equal int) {
 			defer cancel()
 			resp, err := scheduler.SelectDestinations(ctx, r.plan.load.request(id).SelectDestinationsRequest)
 			// The answer may have come after its lease ended.
-			late := err == nil && !r.lives(n)
+			late := err == nil && !r.isLive(n)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -264,10 +264,10 @@ func (r *chaosRun) repeat(round int) (repeated, equal int) {
 	return repeated, equal
 }
 
-// lives reports whether all claims of an answer must live for at least another second.
-func (r *chaosRun) lives(n note) bool {
+// isLive reports whether all claims of an answer must live for at least another second.
+func (r *chaosRun) isLive(n note) bool {
 	for _, c := range n.Claims {
-		if !r.told.claims[c.Claim].due(time.Now().Add(time.Second)) {
+		if !r.acknowledged.claims[c.Claim].due(time.Now().Add(time.Second)) {
 			return false
 		}
 	}
@@ -296,8 +296,8 @@ func (p *promises) forget(live map[string]*cellgatev1.Claim) {
 // comparison with the last listed claims finds it.
 func (r *chaosRun) mustSeeTampering() {
 	victim := ""
-	for _, id := range sortedKeys(r.told.claims) {
-		if c := r.told.claims[id]; c.confirmed && c.due(r.seen) && r.live[id] != nil {
+	for _, id := range sortedKeys(r.acknowledged.claims) {
+		if c := r.acknowledged.claims[id]; c.confirmed && c.due(r.seen) && r.live[id] != nil {
 			victim = id
 			break
 		}
@@ -318,10 +318,10 @@ func (r *chaosRun) mustSeeTampering() {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		told := newPromises(r.plan.load)
-		told.addNotes(notes)
-		told.odd = nil
-		v := told.compare(r.live, r.seen, r.seen, true)
+		acknowledged := newPromises(r.plan.load)
+		acknowledged.addNotes(notes)
+		acknowledged.odd = nil
+		v := acknowledged.compare(r.live, r.seen, r.seen, true)
 		if found := strings.Join(v.Problems, "\n"); !strings.Contains(found, c.want) {
 			r.t.Errorf("%s: not reported; %d problems: %.500s", name, len(v.Problems), found)
 		}

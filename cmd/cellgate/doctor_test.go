@@ -232,7 +232,7 @@ func TestDoctorReadsTheShard(t *testing.T) {
 	must(t, rows, "shard "+filepath.Join(file, "below"), unhealthy, "cannot be made: "+file+" is a file")
 }
 
-func TestDoctorTellsAllProblemsAtOnce(t *testing.T) {
+func TestDoctor_SeveralProblems_ListsAll(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cell.yaml")
 	if err := os.WriteFile(file, []byte("cell:\n  name: a\n  dta: x\n  uuid: u\n"), 0o600); err != nil {
 		t.Fatal(err)

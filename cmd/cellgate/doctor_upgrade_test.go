@@ -69,7 +69,7 @@ func TestDoctorUpgrade(t *testing.T) {
 
 // The conditions that a gate waits for are shown, and so is a pin. A host without an agent that
 // does not block the gate is no failure.
-func TestDoctorUpgradeTellsOfTheGate(t *testing.T) {
+func TestDoctorUpgrade_LegacyCell_ShowsItsGate(t *testing.T) {
 	cell := (&listingCell{}).registered(1, 2)
 	cell.gate = &cellgatev1.Gate{
 		State: cellgatev1.Gate_SHADOW, Reason: "all are new", WaitsFor: []string{"all holds since then"},

@@ -27,10 +27,10 @@ import (
 // REST.
 type drainWorld struct {
 	*realSystem
-	client *loadProcess
-	told   *promises
-	read   int64
-	rest   *restLoad
+	client       *loadProcess
+	acknowledged *promises
+	read         int64
+	rest         *restLoad
 }
 
 func startDrainWorld(t *testing.T) *drainWorld {
@@ -45,7 +45,7 @@ func startDrainWorld(t *testing.T) *drainWorld {
 		return nil
 	})
 	l := chaosLoad{Addr: s.api, Log: filepath.Join(t.TempDir(), "acknowledged.jsonl"), Seed: 2, Workers: 4, Short: time.Second, Long: 30 * time.Second, Within: time.Minute}
-	w := &drainWorld{realSystem: s, client: startLoad(t, l), told: newPromises(l), rest: startREST(t, s.web, 2)}
+	w := &drainWorld{realSystem: s, client: startLoad(t, l), acknowledged: newPromises(l), rest: startREST(t, s.web, 2)}
 	w.client.command("go")
 	w.loaded(50)
 	return w
@@ -92,13 +92,13 @@ func (w *drainWorld) verify() {
 	for _, p := range w.rest.problems() {
 		w.t.Errorf("REST: %s", p)
 	}
-	notes, read, err := readNotes(w.told.load.Log, w.read)
+	notes, read, err := readNotes(w.acknowledged.load.Log, w.read)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.read = read
-	w.told.addNotes(notes)
-	for _, odd := range w.told.odd {
+	w.acknowledged.addNotes(notes)
+	for _, odd := range w.acknowledged.odd {
 		w.t.Error(odd)
 	}
 	at := time.Now()
@@ -111,7 +111,7 @@ func (w *drainWorld) verify() {
 			delete(live, id) // from the REST load
 		}
 	}
-	v := w.told.compare(live, at, time.Now(), false)
+	v := w.acknowledged.compare(live, at, time.Now(), false)
 	for _, p := range v.Problems {
 		w.t.Error(p)
 	}

@@ -295,8 +295,8 @@ func (s *helpSystem) example(line string) {
 			}
 			p.cancel()
 			var last []string
-			for said, ok := p.lines.next(t.Context()); ok; said, ok = p.lines.next(t.Context()) {
-				last = append(last, said)
+			for line, ok := p.lines.next(t.Context()); ok; line, ok = p.lines.next(t.Context()) {
+				last = append(last, line)
 			}
 			if status := <-p.status; status != exitDone {
 				t.Errorf("%s\nran as: %s\nwas stopped, and ended with status %d:\n%s\n%s", line, command, status, strings.Join(last, "\n"), p.log)

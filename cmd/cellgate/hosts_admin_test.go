@@ -79,7 +79,7 @@ func TestWrongUseOfTheCommandsThatTakeHostsOutOfService(t *testing.T) {
 	}
 }
 
-func TestHosts_Wide_SayWhoSpeaksAndWhenItWasHeard(t *testing.T) {
+func TestHosts_Wide_ShowsSourceAndLastHeartbeat(t *testing.T) {
 	reported := &cellgatev1.Host{LastSeenAt: timestamppb.New(time.Now().Add(-3 * time.Hour))}
 	if source(reported) != "agent" || reportAge(reported) != "3h0m ago" {
 		t.Errorf("%s, %s", source(reported), reportAge(reported))

@@ -41,7 +41,7 @@ func TestGatewayOfALegacyOnlyCellWithoutItsDatabase(t *testing.T) {
 
 // Files of gateway.legacy that cannot be used are reported at the start, all at once and by their
 // keys, like other problems of the configuration.
-func TestFilesOfLegacyCellsAreToldAtTheStart(t *testing.T) {
+func TestGateway_LegacyCellFiles_AreLoggedAtStart(t *testing.T) {
 	dir := t.TempDir()
 	empty, ca, password := filepath.Join(dir, "empty"), filepath.Join(dir, "ca.pem"), filepath.Join(dir, "password")
 	for path, text := range map[string]string{empty: "\n", ca: "nothing", password: "secret\n"} {

@@ -9,7 +9,7 @@ import (
 )
 
 // A wrong claim_id is reported as wrong, and no advice is given against the right claim.
-func TestClaims_UnknownClaim_NothingIsSaidOfTheGoodOne(t *testing.T) {
+func TestClaims_UnknownClaim_OutputOmitsTheKnownOne(t *testing.T) {
 	_, web, api := launchDev(t, t.TempDir())
 	var placed cellgatev1.SelectDestinationsResponse
 	cellgate(t, api, exitDone, &placed, "select", "--instance", leased)

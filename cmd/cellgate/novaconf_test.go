@@ -87,7 +87,7 @@ default_availability_zone = north
 }
 
 // Settings that pci_in_placement does not support are reported, wherever it is set.
-func TestPCIInPlacement_WithWhatItCannotDo_IsTold(t *testing.T) {
+func TestPCIInPlacement_Unsupported_IsWarned(t *testing.T) {
 	conf := novaConfFile(t, `[filter_scheduler]
 pci_in_placement = true
 [pci]
@@ -97,7 +97,7 @@ alias = {"name": "nic", "vendor_id": "8086"}
 	const refused = `requests by one alias are refused: PCI alias "nic" must have a resource_class`
 	for _, c := range []struct {
 		args  []string
-		told  string
+		want  string
 		count int
 	}{
 		{[]string{"dev", "--data", "d", "--nova-conf", conf, "--nova-release", "zed"}, conf + ":2 pci_in_placement has no effect: Nova 26 (zed) does not have it, it came with Nova 27 (2023.1)", 1},
@@ -107,8 +107,8 @@ alias = {"name": "nic", "vendor_id": "8086"}
 		{[]string{"gateway", "--cell", "a=h:1", "--nova-pci-in-placement", "--pci-alias", "name=nic,resource_class=NIC"}, "", 0},
 	} {
 		_, notes := printed(t, c.args...)
-		if plain := strings.Join(strings.Fields(notes), " "); !strings.Contains(plain, c.told) || strings.Count(plain, "pci_in_placement has")+strings.Count(plain, "pci_in_placement requests") != c.count {
-			t.Errorf("%v: told %q, want %q", c.args, plain, c.told)
+		if plain := strings.Join(strings.Fields(notes), " "); !strings.Contains(plain, c.want) || strings.Count(plain, "pci_in_placement has")+strings.Count(plain, "pci_in_placement requests") != c.count {
+			t.Errorf("%v: told %q, want %q", c.args, plain, c.want)
 		}
 	}
 }

@@ -13,16 +13,16 @@ import (
 
 // A text that an operator wrote breaks no line and cannot control another operator's terminal.
 func TestReasonsAreShownAsText(t *testing.T) {
-	const said = "a\nb\t\x1b[31m\u202e\xffé"
+	const raw = "a\nb\t\x1b[31m\u202e\xffé"
 	const shown = `a\nb\t\x1b[31m\u202e\xffé`
 	var out page
 	rows := out.table("HOST", "WHY")
-	rows.row("h1", said)
+	rows.row("h1", raw)
 	rows.print()
 	out.WriteString(adminLine(&cellgatev1.HostAdmin{
-		State: cellgatev1.HostAdmin_DISABLED, Reason: said, By: said, Nova: said, Since: &timestamppb.Timestamp{},
+		State: cellgatev1.HostAdmin_DISABLED, Reason: raw, By: raw, Nova: raw, Since: &timestamppb.Timestamp{},
 	}))
-	showGate(&out, &cellgatev1.Gate{State: cellgatev1.Gate_LEGACY, Reason: said, Pin: cellgatev1.Gate_LEGACY, PinReason: said})
+	showGate(&out, &cellgatev1.Gate{State: cellgatev1.Gate_LEGACY, Reason: raw, Pin: cellgatev1.Gate_LEGACY, PinReason: raw})
 	if n := strings.Count(out.String(), shown); n != 6 || strings.ContainsAny(out.String(), "\x1b\t\u202e") {
 		t.Errorf("%d of 6 are shown as %s:\n%q", n, shown, out.String())
 	}

@@ -21,7 +21,7 @@ func plain(t *testing.T, command, text string) {
 
 var reading = [][]string{{"cells"}, {"hosts"}, {"claims", "list"}, {"select"}, {"select", "--dry-run"}}
 
-func TestNoGatewayIsSaidPlainly(t *testing.T) {
+func TestCommands_NoGateway_ErrorNamesTheAddress(t *testing.T) {
 	dead := testaddr.Dead(t)
 	hung, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestNoGatewayIsSaidPlainly(t *testing.T) {
 	says(reading[0], hung.Addr().String(), "200ms", "json", "did not answer in time")
 }
 
-func TestNoCellIsSaidPlainly(t *testing.T) {
+func TestCells_NoCell_SaysSoPlainly(t *testing.T) {
 	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+testaddr.Dead(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 	for _, args := range reading {

@@ -58,7 +58,7 @@ func TestStartupErrorsHaveTheirCauseAndEndWith1(t *testing.T) {
 	fails(t, cellArgs(filepath.Join(data, "cell1")), "is held by: cellgate, cell cell1, pid")
 }
 
-func TestDamagedShardIsToldWithPebblesWords(t *testing.T) {
+func TestCell_DamagedShard_ErrorHasPebblesText(t *testing.T) {
 	data := t.TempDir()
 	cell := launch(t, true, cellArgs(data)...)
 	cell.await(`msg="cell is ready"`)
@@ -130,7 +130,7 @@ func TestNoShardIsOpenedWhileOneIsWrong(t *testing.T) {
 
 // Problems with files, ports and directories are reported all at once, each with its setting, path
 // and remedy. Nothing is created.
-func TestStartupTellsEveryProblemAtOnce(t *testing.T) {
+func TestStartup_SeveralProblems_ErrorNamesAll(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -114,11 +114,11 @@ func TestAgentsOfOtherNamesOrHypervisorsHoldTheGate(t *testing.T) {
 		if g.GetState() == cellgatev1.Gate_NATIVE {
 			t.Fatalf("the gate is %v", g)
 		}
-		told := map[string]string{}
+		details := map[string]string{}
 		for _, d := range g.GetHostDifferences() {
-			told[d.GetHost()] = d.GetKind().String() + " " + d.GetDetail()
+			details[d.GetHost()] = d.GetKind().String() + " " + d.GetDetail()
 		}
-		return g.GetDifferingHosts() == 2 && told[first.host] == "NAMES "+wantFirst && told[second.host] == "HYPERVISOR "+wantSecond
+		return g.GetDifferingHosts() == 2 && details[first.host] == "NAMES "+wantFirst && details[second.host] == "HYPERVISOR "+wantSecond
 	})
 	rows := diagnoses(t, exitRefused, "upgrade", "--config", u.configs[0], "--cell", "cell1")
 	must(t, rows, "cell1 differences", unhealthy, "2 hosts with an agent")

@@ -28,8 +28,8 @@ type upgradeLoad struct {
 	t     testing.TB
 	cells []*demoCell
 	conns []*grpc.ClientConn
-	// life is about how long an instance runs.
-	life time.Duration
+	// lifetime is about how long an instance runs.
+	lifetime time.Duration
 
 	mu      sync.Mutex
 	sent    int
@@ -86,8 +86,8 @@ func (l *upgradeLoad) send(ctx context.Context, n int, do func(context.Context, 
 	}
 }
 
-func newUpgradeLoad(t testing.TB, cells []*demoCell, conns []*grpc.ClientConn, life time.Duration) *upgradeLoad {
-	return &upgradeLoad{t: t, cells: cells, conns: conns, life: life, sources: map[cellgatev1.CellSource]int{}, placed: map[string]map[cellgatev1.CellSource]int{}, failures: map[string]int{}, half: map[string]int{}}
+func newUpgradeLoad(t testing.TB, cells []*demoCell, conns []*grpc.ClientConn, lifetime time.Duration) *upgradeLoad {
+	return &upgradeLoad{t: t, cells: cells, conns: conns, lifetime: lifetime, sources: map[cellgatev1.CellSource]int{}, placed: map[string]map[cellgatev1.CellSource]int{}, failures: map[string]int{}, half: map[string]int{}}
 }
 
 // run starts rate instances per second until ctx ends, and waits for those that still run.
@@ -146,7 +146,7 @@ func (l *upgradeLoad) instance(ctx context.Context, n int) {
 	}); err != nil {
 		l.failed("confirm: " + err.Error())
 	}
-	pause(ctx, l.life/2, l.life*3/2)
+	pause(ctx, l.lifetime/2, l.lifetime*3/2)
 	k.destroy(id)
 	ending, done := context.WithTimeout(context.Background(), testwait.Limit)
 	defer done()

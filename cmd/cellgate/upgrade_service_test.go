@@ -23,8 +23,8 @@ func (u *upgradeSystem) keptFrom(k *compute) {
 		u.t.Helper()
 		u.await(k.host+" is in service, or why not: "+nova, func(map[string]*cellgatev1.Gate) bool {
 			passed, why := u.asks(k)
-			said := u.host(k).GetAdmin().GetNova()
-			return said == nova && passed == (nova == "") && (passed || strings.Contains(why, "ComputeFilter") && strings.Contains(why, nova))
+			status := u.host(k).GetAdmin().GetNova()
+			return status == nova && passed == (nova == "") && (passed || strings.Contains(why, "ComputeFilter") && strings.Contains(why, nova))
 		})
 	}
 	is("disabled in Nova: HW failure")

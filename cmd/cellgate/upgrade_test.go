@@ -24,7 +24,7 @@ type upgradePlan struct {
 	// kind is the kind of Nova's database server.
 	kind        legacytest.Kind
 	hosts, rate int
-	life        time.Duration
+	lifetime    time.Duration
 	// filled is the number of 2-VCPU instances on each compute at the start. With 0, some computes
 	// have some 1-VCPU instances.
 	filled int
@@ -46,9 +46,9 @@ func demonstrates() bool { return os.Getenv("CELLGATE_DEMO_UPGRADE") != "" }
 
 func upgradePlanOf(k legacytest.Kind) upgradePlan {
 	if demonstrates() {
-		return upgradePlan{kind: k, hosts: 200, rate: 20, life: 20 * time.Second, filled: 3, faults: true, every: 50 * time.Millisecond, rest: 8 * time.Second, settle: 5 * time.Second, refresh: 2 * time.Second}
+		return upgradePlan{kind: k, hosts: 200, rate: 20, lifetime: 20 * time.Second, filled: 3, faults: true, every: 50 * time.Millisecond, rest: 8 * time.Second, settle: 5 * time.Second, refresh: 2 * time.Second}
 	}
-	return upgradePlan{kind: k, hosts: 8, rate: 5, life: 3 * time.Second, every: 50 * time.Millisecond, rest: time.Second, settle: time.Second, refresh: 500 * time.Millisecond, down: 20 * time.Second, heartbeat: 2 * time.Second}
+	return upgradePlan{kind: k, hosts: 8, rate: 5, lifetime: 3 * time.Second, every: 50 * time.Millisecond, rest: time.Second, settle: time.Second, refresh: 500 * time.Millisecond, down: 20 * time.Second, heartbeat: 2 * time.Second}
 }
 
 // TestI10_RollingUpgradeOfACloud upgrades three cells of a simulated Nova, compute by compute,
@@ -75,7 +75,7 @@ func TestI10_RollingUpgradeOfACloud(t *testing.T) {
 func rollingUpgrade(t *testing.T, plan upgradePlan) {
 	u := startUpgrade(t, plan)
 	faults := &upgradeFaults{u: u}
-	l := newUpgradeLoad(t, u.cells, u.conns, plan.life)
+	l := newUpgradeLoad(t, u.cells, u.conns, plan.lifetime)
 	faults.load = l
 	ctx, cancel := context.WithCancel(t.Context())
 	var all, watched sync.WaitGroup

@@ -133,7 +133,7 @@ func TestSelectFlags_Expressions_AreInTheRequestsOfAllThree(t *testing.T) {
 	check("capacity", estimate.GetShapes()[0].GetRequestSpec())
 }
 
-func TestDecisionsList_SinceNotBeforeUntil_IsSaid(t *testing.T) {
+func TestDecisionsList_SinceNotBeforeUntil_IsRefused(t *testing.T) {
 	_, stderr, status := typed(t.Context(), "", "decisions", "list", "--since", "1h", "--until", "2h")
 	if status != exitUsage || !strings.Contains(stderr, "is not before --until") {
 		t.Errorf("status %d\n%s", status, stderr)

@@ -127,12 +127,12 @@ func TestSelectDestinations_NoHostPasses_RaisesNoValidHostAsNova(t *testing.T) {
 		e.Detail = &cellgatev1.NoValidHost{Hosts: 10, Rejects: []*cellgatev1.RejectCount{{Filter: "ResourceFilter", Detail: "VCPU", Hosts: 10}}}
 		return nil, e
 	}}
-	for tell, reason := range map[string]string{
+	for report, reason := range map[string]string{
 		"none": "There are not enough hosts available.", "filters": "There are not enough hosts available. Rejected by ResourceFilter(VCPU)",
 		"counts": "There are not enough hosts available. Of 10 hosts: 10 ResourceFilter(VCPU)",
 	} {
 		r := all["boot_fail"].request(t)
-		_, failed, err := newBus(t, g, func(c *Config) { c.Reasons = tell }).dispatch(t.Context(), r)
+		_, failed, err := newBus(t, g, func(c *Config) { c.Reasons = report }).dispatch(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}

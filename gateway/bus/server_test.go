@@ -418,7 +418,7 @@ func TestRun_ConsumerDies_AnotherAnswersTheSameRequest(t *testing.T) {
 	}
 }
 
-func TestRun_RequestTakesLong_SendsSignsOfLife(t *testing.T) {
+func TestRun_RequestTakesLong_SendsHeartbeats(t *testing.T) {
 	s := rabbittest.Start(t)
 	alive := make(chan bool)
 	g := &gateway{answer: func(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {

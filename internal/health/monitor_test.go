@@ -66,23 +66,23 @@ func TestAliveFailsWithItsCheck(t *testing.T) {
 	}
 }
 
-func TestRunTellsEachChange(t *testing.T) {
+func TestRun_StatusChanges_SendsEachChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ok atomic.Bool
 		m := New(nil, func() []Check { return []Check{{Name: "store", OK: ok.Load()}} })
-		told := make(chan bool, 10)
+		changes := make(chan bool, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx, func(ready bool) { told <- ready }) }()
+		go func() { ended <- m.Run(ctx, func(ready bool) { changes <- ready }) }()
 		for _, want := range []bool{false, true, false} {
 			ok.Store(want)
-			if got := <-told; got != want {
+			if got := <-changes; got != want {
 				t.Errorf("told %v, want %v", got, want)
 			}
 			time.Sleep(10 * everyCheck) // nothing more is told while nothing changes
 			synctest.Wait()
-			if len(told) != 0 {
-				t.Errorf("told %v again", <-told)
+			if len(changes) != 0 {
+				t.Errorf("told %v again", <-changes)
 			}
 		}
 		cancel()

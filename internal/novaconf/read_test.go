@@ -54,7 +54,7 @@ func (s *Settings) notesText() string {
 var novas = []string{"ComputeFilter", "ComputeCapabilitiesFilter", "ImagePropertiesFilter", "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"}
 
 // A scheduler option in a section where Nova does not read it is reported, and has no effect.
-func TestOptionInAnotherSection_IsTold(t *testing.T) {
+func TestParse_OptionInAnotherSection_HasANote(t *testing.T) {
 	s := settings(t, everything(), "[pci]\npci_in_placement = true\nreport_in_placement = true\n[DEFAULT]\npci_in_placement = true\nhost_subset_size = 3\n[cinder]\nhost_subset_size = 3\n")
 	if s.Values["[filter_scheduler] pci_in_placement"] != false || s.Values["[filter_scheduler] host_subset_size"] != 1 {
 		t.Errorf("they count: %v", s.Values)

@@ -79,8 +79,8 @@ func TestDefaultsAreTheReleases(t *testing.T) {
 	if got := zed.Filters[len(always):]; !slices.Equal(got, novas) {
 		t.Errorf("Zed filters by %v", got)
 	}
-	if told := ocata.notesText() + zed.notesText() + newest.notesText(); told != "" {
-		t.Errorf("of nothing that files say is told: %s", told)
+	if noteTexts := ocata.notesText() + zed.notesText() + newest.notesText(); noteTexts != "" {
+		t.Errorf("of nothing that files say is told: %s", noteTexts)
 	}
 }
 

@@ -37,11 +37,11 @@ func (r *read) compare(t *testing.T) {
 	}
 	n, ok := Int(r.Text)
 	if ok != (r.Int != nil) || ok && n != nearest(*r.Int) {
-		t.Errorf("%q: int %v %v, want %s", r.Text, n, ok, said(r.Int))
+		t.Errorf("%q: int %v %v, want %s", r.Text, n, ok, textOf(r.Int))
 	}
 	f, ok := Float(r.Text)
 	if bits := fmt.Sprintf("%016x", math.Float64bits(f)); ok != (r.Float != nil) || ok && f == f && bits != *r.Float {
-		t.Errorf("%q: float %v %v, want %s", r.Text, f, ok, said(r.Float))
+		t.Errorf("%q: float %v %v, want %s", r.Text, f, ok, textOf(r.Float))
 	}
 	if want := r.Float; want != nil && f != f {
 		if bits, err := strconv.ParseUint(*want, 16, 64); err != nil || !math.IsNaN(math.Float64frombits(bits)) {
@@ -62,7 +62,7 @@ func nearest(digits string) int64 {
 	return math.MaxInt64
 }
 
-func said(s *string) string {
+func textOf(s *string) string {
 	if s == nil {
 		return "ValueError"
 	}

@@ -55,7 +55,7 @@ func serve(t *testing.T, log *bytes.Buffer, get func(context.Context, *cellgatev
 
 const instance = "6f70656e-0000-4000-8000-000000000001"
 
-func TestServerTellsWhatIsWrong(t *testing.T) {
+func TestServer_InvalidRequest_NamesTheField(t *testing.T) {
 	var log bytes.Buffer
 	var answer error
 	conn := serve(t, &log, func(context.Context, *cellgatev1.GetClaimRequest) (*cellgatev1.GetClaimResponse, error) {

@@ -75,7 +75,7 @@ func TestOtherErrorsOfHTTPAreLoggedAsTheyAre(t *testing.T) {
 }
 
 // A server starts with a certificate that its callers will refuse, and logs that.
-func TestACertificateThatCallersRefuseIsTold(t *testing.T) {
+func TestServer_CallersRefuseItsCertificate_IsLogged(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {
 		leaf testca.Leaf

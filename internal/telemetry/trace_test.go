@@ -135,7 +135,7 @@ func TestErrorsAreOutcomesAndKeepTheirCausesToThemselves(t *testing.T) {
 	}
 }
 
-func TestAnUnreachableCollectorCostsNothingAndIsToldOfOnce(t *testing.T) {
+func TestCollector_Unreachable_CostsNothingAndIsLoggedOnce(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestAnUnreachableCollectorCostsNothingAndIsToldOfOnce(t *testing.T) {
 	failOpen(t, addr)
 }
 
-func TestACollectorThatHangsCostsNothingAndIsToldOfOnce(t *testing.T) {
+func TestCollector_Hangs_CostsNothingAndIsLoggedOnce(t *testing.T) {
 	hangs, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, never answers
 	if err != nil {
 		t.Fatal(err)

@@ -163,7 +163,7 @@ func TestDamageIsFoundBeforeAndAtOpen(t *testing.T) {
 }
 
 // If the directory cannot be made, Inspect and Check fail as Open does.
-func TestADirectoryThatCannotBeMadeIsTold(t *testing.T) {
+func TestOpen_DirectoryCannotBeMade_IsRefused(t *testing.T) {
 	top := t.TempDir()
 	file, link := filepath.Join(top, "file"), filepath.Join(top, "link")
 	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink(filepath.Join(top, "nowhere"), link)); err != nil {

@@ -72,7 +72,7 @@ func files(t *testing.T, dir string) string {
 	return strings.Join(all, "\n")
 }
 
-func TestASecondOpenerIsToldTheHolder(t *testing.T) {
+func TestOpen_Again_ErrorNamesTheHolder(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{Cell: "cell1", Holder: "cellgate cell cell1, pid 4711"})
 	if err != nil {
@@ -94,9 +94,9 @@ func TestASecondOpenerIsToldTheHolder(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestASecondProcessIsToldTheHolder runs this test binary a second time, as the process that holds
+// TestOpen_FromAnotherProcess_ErrorNamesTheHolder runs this test binary a second time, as the process that holds
 // the lock.
-func TestASecondProcessIsToldTheHolder(t *testing.T) {
+func TestOpen_FromAnotherProcess_ErrorNamesTheHolder(t *testing.T) {
 	const env = "PEBBLESHARD_TEST_HOLD"
 	if dir := os.Getenv(env); dir != "" {
 		s, err := Open(dir, Options{Cell: "cell1", Holder: "the other process"})
@@ -111,7 +111,7 @@ func TestASecondProcessIsToldTheHolder(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	other := exec.Command(os.Args[0], "-test.run=^TestASecondProcessIsToldTheHolder$")
+	other := exec.Command(os.Args[0], "-test.run=^TestOpen_FromAnotherProcess_ErrorNamesTheHolder$")
 	other.Env = append(os.Environ(), env+"="+dir)
 	in, err := other.StdinPipe()
 	if err != nil {
@@ -167,7 +167,7 @@ func TestADirectoryOfSomethingElseIsLeftAsItIs(t *testing.T) {
 
 // An error names the wrong line of FORMAT. Whoever writes the line as the message asks must not be
 // refused again.
-func TestADamagedFormatIsToldByItsLine(t *testing.T) {
+func TestOpen_DamagedFormatFile_ErrorNamesTheLine(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"foreign":         {"PNG, 24 bit\n", `line 1 of its FORMAT file is "PNG, 24 bit", not "cellgate shard"`},
 		"empty":           {"", "has an empty FORMAT file"},

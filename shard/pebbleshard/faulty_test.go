@@ -9,9 +9,9 @@ import (
 	"cellgate/shard/shardtest"
 )
 
-// TestFaultyWorkedButSaidItFailed: Before fails a call that is not done, After fails a call that is
+// TestFaulty_WriteWorksAndReportsFailure_IsFoundOut: Before fails a call that is not done, After fails a call that is
 // done.
-func TestFaultyWorkedButSaidItFailed(t *testing.T) {
+func TestFaulty_WriteWorksAndReportsFailure_IsFoundOut(t *testing.T) {
 	s, err := OpenMem(testOptions)
 	if err != nil {
 		t.Fatal(err)

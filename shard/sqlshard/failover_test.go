@@ -191,7 +191,7 @@ func TestNamesThatAreTooLong(t *testing.T) {
 	}
 }
 
-func TestAPasswordThatAnybodyMayReadIsToldOf(t *testing.T) {
+func TestOpen_PasswordFileReadableByAll_IsLogged(t *testing.T) {
 	opts := testOptions(newDatabase(t))
 	opts.PasswordFile = filepath.Join(t.TempDir(), "password")
 	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {

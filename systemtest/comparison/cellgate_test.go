@@ -98,7 +98,7 @@ func newCellgate(t *testing.T, w *cloud) *cellgateModel {
 	src := &source{}
 	for _, c := range w.computes {
 		h := agent.NewHost(stateOf(c))
-		c.told = func(c *compute) { h.Put(stateOf(c)) }
+		c.onChange = func(c *compute) { h.Put(stateOf(c)) }
 		src.hosts = append(src.hosts, h)
 	}
 	fleet, err := agent.NewFleet(agent.FleetConfig{Cell: "cell1", Replicas: []string{cellAddr}}, agent.FleetDeps{

@@ -39,8 +39,8 @@ type compute struct {
 	instances map[string]flavor
 	// local are instances that no scheduler asked for. They change at random.
 	local []string
-	// told is called under mu for every change, in order.
-	told func(c *compute)
+	// onChange is called under mu for every change, in order.
+	onChange func(c *compute)
 }
 
 // build adds an instance if it fits (Nova's instance_claim).
@@ -51,7 +51,7 @@ func (c *compute) build(instance string, f flavor) bool {
 		return false
 	}
 	c.put(instance, f)
-	c.told(c)
+	c.onChange(c)
 	return true
 }
 
@@ -66,7 +66,7 @@ func (c *compute) remove(instance string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(instance)
-	c.told(c)
+	c.onChange(c)
 }
 
 func (c *compute) drop(instance string) {
@@ -88,7 +88,7 @@ func (c *compute) change(r *rand.Rand, name string) {
 	} else {
 		return
 	}
-	c.told(c)
+	c.onChange(c)
 }
 
 func (c *compute) has(f flavor) bool {
@@ -115,7 +115,7 @@ func newCloud(hosts int, full float64, seed uint64) *cloud {
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := &cloud{byUUID: map[string]*compute{}}
 	for i := range hosts {
-		c := &compute{n: i, uuid: hostUUID(i), name: hostName(i), vcpus: &w.vcpus, instances: map[string]flavor{}, told: func(*compute) {}}
+		c := &compute{n: i, uuid: hostUUID(i), name: hostName(i), vcpus: &w.vcpus, instances: map[string]flavor{}, onChange: func(*compute) {}}
 		w.computes = append(w.computes, c)
 		w.byUUID[c.uuid] = c
 	}

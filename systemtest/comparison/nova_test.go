@@ -41,14 +41,14 @@ func newTables(t *testing.T, w *cloud, server legacytest.Server) *tables {
 	}
 	update := "UPDATE compute_nodes SET " + strings.Join(set, ", ") + " WHERE id = " + cell.Mark(7)
 	for _, c := range w.computes {
-		c.told = func(c *compute) {
+		c.onChange = func(c *compute) {
 			free := size.minus(c.used)
 			if _, err := cell.DB.Exec(update, c.used.vcpus, c.used.memoryMB, c.used.diskGB, free.memoryMB, free.diskGB,
 				time.Now().UTC(), legacytest.FleetFirst+c.n); err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
-		c.told(c)
+		c.onChange(c)
 	}
 	r, err := novadb.Open(t.Context(), novadb.Config{
 		Cell: "cell1", Database: novadb.Database{URL: cell.URL}, API: novadb.Database{URL: api.URL},

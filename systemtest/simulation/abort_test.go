@@ -108,7 +108,7 @@ func (c *caller) aborts(b *builtOn) bool {
 
 // abort makes a host give a claim back. It returns false if the host does not have the claim any
 // more.
-func (w *world) abort(h *host, t *telling, p *promise) bool {
+func (w *world) abort(h *host, t *agentRun, p *promise) bool {
 	var was promise
 	p.set(func(p *promise) {
 		was = *p
@@ -170,9 +170,9 @@ func (w *world) compareAborts() {
 		}
 		h := w.hostOf(p.abortedOn)
 		h.mu.Lock()
-		lives := h.agent == p.abortedBy
+		incarnations := h.agent == p.abortedBy
 		h.mu.Unlock()
-		if lives {
+		if incarnations {
 			w.wrong("%s aborted claim %s of %s, and it is confirmed there", h.name, short8(id), p.consumer)
 		}
 	}
@@ -182,11 +182,11 @@ func (w *world) compareAborts() {
 type mishap int
 
 const (
-	heardOnce mishap = iota
+	abortArrives mishap = iota
 	// heardNot: the connection breaks before the replica reads the abort.
-	heardNot
+	abortLost
 	// heardTwice: the abort arrives a second time, late.
-	heardTwice
+	abortRepeated
 )
 
 // againAfter is the delay of that second arrival.
@@ -196,7 +196,7 @@ const againAfter = 3 * time.Second
 // After the faults there is none.
 func (w *world) mishapOf(host string) mishap {
 	if w.over() {
-		return heardOnce
+		return abortArrives
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,10 +214,10 @@ func (s *reportStream) garbled(v *agentv1.Verdict) error {
 		return nil
 	}
 	switch s.world.mishapOf(s.host) {
-	case heardNot:
+	case abortLost:
 		s.world.count("aborts lost")
 		return status.Error(codes.Unavailable, "the connection broke before an abort was read")
-	case heardTwice:
+	case abortRepeated:
 		s.late = append(s.late, lateWord{proto.CloneOf(v), time.Now().Add(againAfter)})
 	}
 	return nil

@@ -39,7 +39,7 @@ type reportStream struct {
 	// host is the uuid in the last full state.
 	host string
 	mu   sync.Mutex
-	said
+	carried
 	// late are the verdicts that will arrive a second time. next is the message that was read
 	// before one of them.
 	late []lateWord
@@ -50,7 +50,7 @@ func (s *reportStream) SendMsg(m any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r, is := m.(*agentv1.ReportResponse); is {
-		s.said.answered(s.world, s.host, r)
+		s.carried.answered(s.world, s.host, r)
 	}
 	return s.ServerStream.SendMsg(m)
 }
@@ -61,7 +61,7 @@ func (s *reportStream) recordReport(r *agentv1.ReportRequest) {
 	if full := r.GetFullState(); full != nil {
 		s.host = full.GetHostUuid()
 	}
-	s.said.recordReport(s.world, r)
+	s.carried.recordReport(s.world, r)
 }
 
 // sends sends a response that does not come from the replica.

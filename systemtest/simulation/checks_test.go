@@ -174,8 +174,8 @@ func (k *checks) checkEntry(c *checkedCell, e shard.Entry) {
 		case ch.AdminState != nil:
 			k.world.trace("%s, lane %s/%d entry %d: an operator says %v of host %s", c.cell.name, e.Lane.Replica, e.Lane.Incarnation, e.Seq, ch.AdminState.State, short8(ch.AdminState.HostUUID))
 		case ch.Host != nil:
-			k.logEntry(c, e, "host %s version %d of its life", ch.Host.ServiceHost, ch.Host.StateVersion)
-			k.life(c, ch.Host)
+			k.logEntry(c, e, "host %s version %d of its incarnation", ch.Host.ServiceHost, ch.Host.StateVersion)
+			k.incarnation(c, ch.Host)
 			c.hosts[ch.Host.UUID] = ch.Host
 			c.states[ch.Host.BootID]++
 		case ch.Usage != nil:

@@ -13,11 +13,11 @@ import (
 
 // door is a gateway, alive or not.
 type door struct {
-	world *world
-	name  string
-	clock clock
-	conn  *grpc.ClientConn // of the callers
-	life  *life            // of that connection
+	world       *world
+	name        string
+	clock       clock
+	conn        *grpc.ClientConn // of the callers
+	incarnation *incarnation     // of that connection
 
 	mu   sync.Mutex
 	runs *serving
@@ -25,15 +25,15 @@ type door struct {
 
 // serving is one run of a gateway.
 type serving struct {
-	life   *life
-	cancel context.CancelFunc
-	stop   func()
-	ended  chan error
+	incarnation *incarnation
+	cancel      context.CancelFunc
+	stop        func()
+	ended       chan error
 }
 
 func (w *world) newDoor(n int) *door {
-	d := &door{world: w, name: w.plan.gatewayName(n), life: newLife()}
-	conn, err := w.net.dialer(callers, d.life)(d.name)
+	d := &door{world: w, name: w.plan.gatewayName(n), incarnation: newIncarnation()}
+	conn, err := w.net.dialer(callers, d.incarnation)(d.name)
 	w.must(err)
 	d.conn = conn
 	return d
@@ -46,7 +46,7 @@ func (d *door) start() {
 		return
 	}
 	w := d.world
-	run := &serving{life: newLife(), ended: make(chan error, 1)}
+	run := &serving{incarnation: newIncarnation(), ended: make(chan error, 1)}
 	cfg := gateway.Config{}
 	for _, c := range w.cells {
 		cc := gateway.CellConfig{Name: c.name, UUID: c.uuid}
@@ -55,7 +55,7 @@ func (d *door) start() {
 		}
 		cfg.Cells = append(cfg.Cells, cc)
 	}
-	g, err := gateway.New(cfg, gateway.Deps{Log: w.log, Dial: w.net.dialer(d.name, run.life), Now: d.clock.now})
+	g, err := gateway.New(cfg, gateway.Deps{Log: w.log, Dial: w.net.dialer(d.name, run.incarnation), Now: d.clock.now})
 	w.must(err)
 	server, l := rpc.NewServer(w.log, g.ServerOptions()...), w.net.listen(d.name)
 	g.Register(server)
@@ -82,7 +82,7 @@ func (d *door) kill() {
 	if run == nil {
 		return
 	}
-	run.life.die()
+	run.incarnation.die()
 	d.world.net.silence(d.name, func(*wire) bool { return true })
 	run.stop()
 	run.cancel()

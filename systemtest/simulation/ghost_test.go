@@ -30,12 +30,12 @@ func (p *plan) drawGhosts(length int) {
 }
 
 // wiresOf returns the wires of one run of a part.
-func (n *network) wiresOf(life *life) (list []*wire) {
+func (n *network) wiresOf(incarnation *incarnation) (list []*wire) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, l := range n.links {
 		for w := range l.wires {
-			if w.life == life {
+			if w.incarnation == incarnation {
 				list = append(list, w)
 			}
 		}
@@ -71,7 +71,7 @@ func (h *host) diesSpeaking(vcpus int32) (wires []*wire, boot string) {
 	if t == nil {
 		return nil, ""
 	}
-	wires = h.world.net.wiresOf(t.life)
+	wires = h.world.net.wiresOf(t.incarnation)
 	for _, w := range wires {
 		w.last.begin()
 	}
@@ -94,16 +94,16 @@ func (h *host) diesSpeaking(vcpus int32) (wires []*wire, boot string) {
 func (w *world) speak(wires []*wire) {
 	for _, to := range wires {
 		if words := to.last.letGo(); len(words) > 0 {
-			w.count("a dead agent was heard")
+			w.count("a dead agent's state arrived")
 			_, _ = to.Conn.Write(words) // the replica may be gone
 		}
 	}
 }
 
 // ends ends an incarnation of an agent.
-func (t *telling) ends(h *host) {
-	t.life.die()
-	for _, w := range h.world.net.wiresOf(t.life) {
+func (t *agentRun) ends(h *host) {
+	t.incarnation.die()
+	for _, w := range h.world.net.wiresOf(t.incarnation) {
 		if !w.leave() {
 			w.kill()
 		}
@@ -114,21 +114,21 @@ func (t *telling) ends(h *host) {
 	}
 }
 
-// life checks that a host's row never returns to an incarnation that another one replaced, nor to
+// incarnation checks that a host's row never returns to an incarnation that another one replaced, nor to
 // an older version: late messages replace nothing. The caller holds mu.
-func (k *checks) life(c *checkedCell, is *shard.Host) {
+func (k *checks) incarnation(c *checkedCell, is *shard.Host) {
 	k.count++
 	was := c.hosts[is.UUID]
 	switch {
 	case was == nil:
 	case was.BootID == is.BootID:
 		if is.StateVersion < was.StateVersion {
-			k.world.wrong("%s: version %d of a life follows %d", is.ServiceHost, is.StateVersion, was.StateVersion)
+			k.world.wrong("%s: version %d of an incarnation follows %d", is.ServiceHost, is.StateVersion, was.StateVersion)
 		}
 	default:
 		c.followed[was.BootID] = true
 		if c.followed[is.BootID] {
-			k.world.wrong("%s: a life that another one has followed is the host's row again, at version %d", is.ServiceHost, is.StateVersion)
+			k.world.wrong("%s: an incarnation that another has followed is the host's row again, at version %d", is.ServiceHost, is.StateVersion)
 		}
 	}
 }
@@ -174,5 +174,5 @@ func (w *world) probeGhost() {
 		to.kill()
 	}
 	w.net.heal()
-	w.count("probed: a dead agent was heard")
+	w.count("probed: a dead agent's state arrived")
 }

@@ -37,15 +37,15 @@ type host struct {
 	instances map[string]*agentv1.Instance
 	stopped   map[string]bool
 	strangers int
-	agent     *telling
+	agent     *agentRun
 }
 
-// telling is an incarnation of a host's agent.
-type telling struct {
-	host   *agent.Host
-	life   *life
-	cancel context.CancelFunc
-	ended  chan error
+// agentRun is an incarnation of a host's agent.
+type agentRun struct {
+	host        *agent.Host
+	incarnation *incarnation
+	cancel      context.CancelFunc
+	ended       chan error
 }
 
 func (w *world) newHost(c *simCell, n int) *host {
@@ -93,14 +93,14 @@ func (h *host) start() {
 		return
 	}
 	w := h.world
-	t := &telling{host: agent.NewHost(h.state()), life: newLife(), ended: make(chan error, 1)}
+	t := &agentRun{host: agent.NewHost(h.state()), incarnation: newIncarnation(), ended: make(chan error, 1)}
 	t.host.Claims().SetClock(h.clock.now)
 	var replicas []string
 	for _, r := range h.cell.replicas {
 		replicas = append(replicas, r.name)
 	}
 	f, err := agent.NewFleet(agent.FleetConfig{Cell: h.cell.name, Replicas: replicas}, agent.FleetDeps{
-		Source: oneHost{t.host}, Dial: w.net.dialer(h.name, t.life), Log: w.log,
+		Source: oneHost{t.host}, Dial: w.net.dialer(h.name, t.incarnation), Log: w.log,
 	})
 	w.must(err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -138,10 +138,10 @@ func TestARunThatHangsIsGivenUp(t *testing.T) {
 		standsStill(free)
 		return result{}
 	})
-	told := strings.Join(append(r.wrongs, traceOf(r)), "\n")
+	delivered := strings.Join(append(r.wrongs, traceOf(r)), "\n")
 	for _, want := range []string{"it hangs", "what came before", "standsStill", "of its goroutines wait"} {
-		if !strings.Contains(told, want) {
-			t.Errorf("%q is not in what is told:\n%s", want, told)
+		if !strings.Contains(delivered, want) {
+			t.Errorf("%q is not in what is told:\n%s", want, delivered)
 		}
 	}
 }
@@ -175,8 +175,8 @@ func TestARunThatPanicsHasFailed(t *testing.T) {
 				return result{wrongs: w.wrongs, traces: w.traces}
 			})
 			for _, want := range []string{"panic: a claim of nobody", "simulation.panics"} {
-				if told := strings.Join(r.wrongs, "\n"); !strings.Contains(told, want) {
-					t.Errorf("%q is not in what is told:\n%s", want, told)
+				if delivered := strings.Join(r.wrongs, "\n"); !strings.Contains(delivered, want) {
+					t.Errorf("%q is not in what is told:\n%s", want, delivered)
 				}
 			}
 		})
@@ -201,12 +201,12 @@ func TestAPanicOfAPartNamesItsSeed(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAPanicOfAPartNamesItsSeed$")
 	cmd.Env = append(os.Environ(), child+"=1")
-	told, err := cmd.CombinedOutput()
+	delivered, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Error("the process went on")
 	}
-	head, _, _ := strings.Cut(string(told), "panic(")
+	head, _, _ := strings.Cut(string(delivered), "panic(")
 	if !strings.Contains(head, "a claim of nobody") || !strings.Contains(head, `"seed": "1353"`) {
-		t.Errorf("told is\n%s", told)
+		t.Errorf("told is\n%s", delivered)
 	}
 }

@@ -159,16 +159,16 @@ func (n *network) leave(part string, l *bufconn.Listener) {
 }
 
 // dialer opens connections from one run of a part.
-func (n *network) dialer(from string, life *life) func(target string) (*grpc.ClientConn, error) {
+func (n *network) dialer(from string, incarnation *incarnation) func(target string) (*grpc.ClientConn, error) {
 	return func(to string) (*grpc.ClientConn, error) {
 		return rpc.Dial("passthrough:///"+to,
 			grpc.WithStatsHandler(&attempts{network: n, from: from, to: to}),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.dial(ctx, from, to, life) }),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return n.dial(ctx, from, to, incarnation) }),
 			grpc.WithChainUnaryInterceptor(n.unary(from, to)))
 	}
 }
 
-func (n *network) dial(ctx context.Context, from, to string, life *life) (net.Conn, error) {
+func (n *network) dial(ctx context.Context, from, to string, incarnation *incarnation) (net.Conn, error) {
 	n.mu.Lock()
 	at, held := n.listeners[to], n.link(from, to).held
 	n.dials++
@@ -181,18 +181,18 @@ func (n *network) dial(ctx context.Context, from, to string, life *life) (net.Co
 			return nil, ctx.Err()
 		}
 	}
-	if at == nil || life.over() {
+	if at == nil || incarnation.over() {
 		return nil, errors.New("nobody listens at " + to)
 	}
 	c, err := at.DialContext(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{Conn: c, network: n, from: from, to: to, life: life, gone: make(chan struct{}), rng: rng}
+	w := &wire{Conn: c, network: n, from: from, to: to, incarnation: incarnation, gone: make(chan struct{}), rng: rng}
 	n.mu.Lock()
 	n.link(from, to).wires[w] = struct{}{}
 	n.mu.Unlock()
-	if life.over() {
+	if incarnation.over() {
 		w.kill()
 	}
 	return w, nil

@@ -37,13 +37,13 @@ const (
 	claimOnHost   kind = "claim made on the host"
 	startStranger kind = "unknown instance starts"
 	stopStranger  kind = "unknown instance stops"
-	resyncCell    kind = "cell told to start over"
+	resyncCell    kind = "cell starts over"
 	// believeDelta: a delta is lost on its way, but its agent gets an acceptance.
 	believeDelta kind = "delta lost and believed"
 	// strayClaim: claims, releases and admin states arrive after their gateway gave them up.
 	strayClaim kind = "claim arrives when given up"
 	// adminHost: an operator disables a host, forces it down, or puts it in maintenance.
-	adminHost kind = "operator's word about a host"
+	adminHost kind = "operator changes a host"
 )
 
 // trouble is one fault, at a time after the start.

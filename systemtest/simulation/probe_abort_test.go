@@ -19,7 +19,7 @@ type given struct {
 	*promise
 	confirmed bool
 	host      *host
-	agent     *telling
+	agent     *agentRun
 }
 
 // probeAbort makes hosts abort claims while their connections are cut. Once they are connected

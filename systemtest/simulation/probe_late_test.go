@@ -95,7 +95,7 @@ func (w *world) probeWord() {
 		if n := rows.Namespaces[h.uuid+" probe"]; n != nil && n.Facts != `{"n":1}` {
 			w.wrong("%s came after newer facts, and those of %s are %s", what, h.name, n.Facts)
 		}
-		w.count("probed: a word came late")
+		w.count("probed: a change came late")
 	}
 	word := func(state cellgatev1.HostAdmin_State) func() error {
 		return func() error {
@@ -115,7 +115,7 @@ func (w *world) probeWord() {
 		_, err := d.hosts().DeleteFacts(ctx, &cellgatev1.DeleteFactsRequest{HostUuid: h.uuid, Namespace: "probe"})
 		return err
 	}
-	comesLate("an operator's word", word(cellgatev1.HostAdmin_DISABLED), word(cellgatev1.HostAdmin_ENABLED))
+	comesLate("an operator's change", word(cellgatev1.HostAdmin_DISABLED), word(cellgatev1.HostAdmin_ENABLED))
 	comesLate("facts", facts(2), facts(1))
 	comesLate("facts", facts(3), facts(1)) // the same facts as before
 	comesLate("facts", facts(4), forget)

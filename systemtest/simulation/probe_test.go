@@ -96,9 +96,9 @@ const longestConnect = 20 * time.Second
 
 // proposes reports whether a replica proposes the host for a request without resources.
 func (r *replica) proposes(h *host) (bool, error) {
-	life := newLife()
-	defer life.die()
-	conn, err := r.world.net.dialer("prober", life)(r.name)
+	incarnation := newIncarnation()
+	defer incarnation.die()
+	conn, err := r.world.net.dialer("prober", incarnation)(r.name)
 	r.world.must(err)
 	defer func() { r.world.must(conn.Close()) }()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -26,7 +26,7 @@ type promise struct {
 	doubted, superseded bool
 	// abortedOn is the host that aborted the claim, abortedBy the agent that ran there.
 	abortedOn string
-	abortedBy *telling
+	abortedBy *agentRun
 	// left: the lease is to end the claim. kept: the instance has ended, and the caller did not
 	// release the claim.
 	left, kept bool

@@ -48,15 +48,15 @@ func (w *world) compare() {
 
 // sameAsJournal checks that the journal gives the same rows as the shard has (I3, I8).
 func (w *world) sameAsJournal(k *checkedCell, rows *shardtest.Rows) {
-	told := shardtest.NewRows()
-	told.Hosts, told.Usages, told.AdminStates = k.hosts, k.usages, k.admins
-	told.Pins, told.Gates, told.Namespaces = rows.Pins, rows.Gates, rows.Namespaces
+	delivered := shardtest.NewRows()
+	delivered.Hosts, delivered.Usages, delivered.AdminStates = k.hosts, k.usages, k.admins
+	delivered.Pins, delivered.Gates, delivered.Namespaces = rows.Pins, rows.Gates, rows.Namespaces
 	for id, c := range k.claims {
 		if c.State.Live() {
-			told.Claims[id] = c
+			delivered.Claims[id] = c
 		}
 	}
-	for _, d := range rows.Diff(told) {
+	for _, d := range rows.Diff(delivered) {
 		w.wrong("I8: %s: rows and journal: %s", k.cell.name, d)
 	}
 }
@@ -75,7 +75,7 @@ func (w *world) compareHost(h *host, rows *shardtest.Rows) {
 		return
 	}
 	if row.BootID != truth.GetBootId() || row.StateVersion != truth.GetVersion() || row.Disabled != truth.GetDisabled() || row.IOWorkload != truth.GetIoWorkload() {
-		w.wrong("%s: the shard has version %d (of this life: %t), disabled %t, io %d; the agent version %d, %t, %d", h.name,
+		w.wrong("%s: the shard has version %d (of this incarnation: %t), disabled %t, io %d; the agent version %d, %t, %d", h.name,
 			row.StateVersion, row.BootID == truth.GetBootId(), row.Disabled, row.IOWorkload, truth.GetVersion(), truth.GetDisabled(), truth.GetIoWorkload())
 	}
 	for i, inv := range truth.GetProviders()[0].GetInventories() {
@@ -192,9 +192,9 @@ func free(rows *shardtest.Rows, h *host, class string) int64 {
 // compareTable asks a replica's table which hosts fit, at each amount where the answer changes. The
 // answers must match the shard's rows.
 func (w *world) compareTable(r *replica, rows *shardtest.Rows) {
-	life := newLife()
-	defer life.die()
-	conn, err := w.net.dialer("checker", life)(r.name)
+	incarnation := newIncarnation()
+	defer incarnation.die()
+	conn, err := w.net.dialer("checker", incarnation)(r.name)
 	w.must(err)
 	defer func() { w.must(conn.Close()) }()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

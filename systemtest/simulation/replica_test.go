@@ -36,12 +36,12 @@ type simCell struct {
 	replicas []*replica
 
 	mu sync.Mutex
-	// lives is the newest incarnation of each replica that opened a lane.
-	lives map[string]int
+	// incarnations is the newest incarnation of each replica that opened a lane.
+	incarnations map[string]int
 }
 
 func (w *world) newCell(n int) *simCell {
-	c := &simCell{n: n, name: w.plan.cellName(n), uuid: uuidOf(0xc, n+1), lives: map[string]int{}}
+	c := &simCell{n: n, name: w.plan.cellName(n), uuid: uuidOf(0xc, n+1), incarnations: map[string]int{}}
 	store, err := pebbleshard.OpenMem(pebbleshard.Options{Cell: c.name, CellUUID: c.uuid, Clock: c.clock.now, Log: w.log})
 	w.must(err)
 	c.store = store
@@ -65,14 +65,14 @@ type replica struct {
 
 // running is an incarnation of a replica.
 type running struct {
-	life   *life
-	paused *gate
-	handle *handle
-	cell   *cell.Cell
-	direct direct
-	cancel context.CancelFunc
-	stop   func() // the server
-	ended  chan error
+	incarnation *incarnation
+	paused      *gate
+	handle      *handle
+	cell        *cell.Cell
+	direct      direct
+	cancel      context.CancelFunc
+	stop        func() // the server
+	ended       chan error
 }
 
 // start starts an incarnation, unless one runs.
@@ -84,9 +84,9 @@ func (r *replica) start() {
 	}
 	r.n++
 	w := r.world
-	run := &running{life: newLife(), paused: &gate{}, ended: make(chan error, 1)}
+	run := &running{incarnation: newIncarnation(), paused: &gate{}, ended: make(chan error, 1)}
 	run.handle = &handle{
-		Store: r.cell.store, cell: r.cell, replica: r.name, n: r.n, life: run.life, paused: run.paused,
+		Store: r.cell.store, cell: r.cell, replica: r.name, n: r.n, incarnation: run.incarnation, paused: run.paused,
 		rng: rand.New(rand.NewPCG(w.plan.seed, hash(r.name, fmt.Sprint(r.n)))),
 	}
 	c, err := cell.New(cell.Config{
@@ -110,7 +110,7 @@ func (r *replica) start() {
 		<-served
 	}
 	r.runs = run
-	w.trace("%s starts its life %d", r.name, r.n)
+	w.trace("%s starts incarnation %d", r.name, r.n)
 	go func() {
 		err := <-ended
 		run.ended <- err
@@ -120,7 +120,7 @@ func (r *replica) start() {
 		r.mu.Unlock()
 		if own {
 			w.trace("%s ended by itself: %v", r.name, err)
-			if !errors.Is(err, shard.ErrFenced) && !errors.Is(err, shard.ErrBroken) && !run.life.over() {
+			if !errors.Is(err, shard.ErrFenced) && !errors.Is(err, shard.ErrBroken) && !run.incarnation.over() {
 				w.wrong("%s ended by itself: %v", r.name, err)
 			}
 			r.stopIncarnation(false)
@@ -138,7 +138,7 @@ func (r *replica) stopIncarnation(gently bool) {
 	r.mu.Unlock()
 	if run != nil {
 		if !gently {
-			run.life.die()
+			run.incarnation.die()
 			r.world.net.silence(r.name, func(*wire) bool { return true })
 		}
 		run.paused.open()
@@ -150,7 +150,7 @@ func (r *replica) stopIncarnation(gently bool) {
 			r.world.wrong("%s was stopped and ended with %v", r.name, err)
 		}
 		run.stop()
-		run.life.die()
+		run.incarnation.die()
 	}
 }
 
@@ -184,11 +184,11 @@ func (r *replica) usurp(wakes time.Duration) {
 			}
 			r.world.count("a replica found that it was fenced")
 		case <-time.After(30 * time.Second): // it had nothing to write
-			old.life.die()
+			old.incarnation.die()
 		}
 		old.cancel()
 		<-old.ended
 		old.stop()
-		old.life.die()
+		old.incarnation.die()
 	})
 }

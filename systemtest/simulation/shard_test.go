@@ -16,11 +16,11 @@ import (
 // has opened a lane, older ones are fenced, as in a database.
 type handle struct {
 	shard.Store
-	cell    *simCell
-	replica string
-	n       int // number of the incarnation
-	life    *life
-	paused  *gate
+	cell        *simCell
+	replica     string
+	n           int // number of the incarnation
+	incarnation *incarnation
+	paused      *gate
 
 	mu sync.Mutex
 	// late is the longest delay of a call or its answer. fail is the probability that a call fails
@@ -60,10 +60,10 @@ func (h *handle) before(ctx context.Context, c shardtest.Call) error {
 		return err
 	}
 	switch {
-	case h.life.over(), fails:
+	case h.incarnation.over(), fails:
 		return shardtest.Unavailable()
 	case (c.Name == "Apply" || c.Name == "OpenLane") && h.fenced():
-		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "replica %s has begun a newer life", h.replica)
+		return fault.Wrap(fault.CellUnavailable, shard.ErrFenced, "replica %s has begun a newer incarnation", h.replica)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (h *handle) before(ctx context.Context, c shardtest.Call) error {
 func (h *handle) after(ctx context.Context, c shardtest.Call) error {
 	late, _, loses := h.draw()
 	err := h.way(ctx, late)
-	if err == nil && h.life.over() {
+	if err == nil && h.incarnation.over() {
 		err = shardtest.Unavailable()
 	}
 	switch {
@@ -88,19 +88,19 @@ func (h *handle) way(ctx context.Context, late time.Duration) error {
 	if late > 0 {
 		select {
 		case <-time.After(late):
-		case <-h.life.dead:
+		case <-h.incarnation.dead:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	return h.paused.pass(ctx, h.life)
+	return h.paused.pass(ctx, h.incarnation)
 }
 
 // fenced reports whether a newer incarnation of the replica has opened a lane.
 func (h *handle) fenced() bool {
 	h.cell.mu.Lock()
 	defer h.cell.mu.Unlock()
-	return h.cell.lives[h.replica] > h.n
+	return h.cell.incarnations[h.replica] > h.n
 }
 
 // OpenLane fences the replica's earlier incarnations.
@@ -111,7 +111,7 @@ func (h *handle) OpenLane(ctx context.Context, replica string) (shard.Lane, erro
 	}
 	h.cell.mu.Lock()
 	defer h.cell.mu.Unlock()
-	h.cell.lives[h.replica] = max(h.cell.lives[h.replica], h.n)
+	h.cell.incarnations[h.replica] = max(h.cell.incarnations[h.replica], h.n)
 	return l, nil
 }
 

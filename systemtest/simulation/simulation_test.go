@@ -129,8 +129,8 @@ func TestI1_I2_I3_I4_I8_I9_Simulation(t *testing.T) {
 	}
 	for _, what := range []string{
 		"call select", "call confirm", "call release", "call alternate", "moved", "repeated", "given up", "confirm rejected", "confirm refused", "a replica found that it was fenced", "probed", "started over", "lost deltas", "operator answered", "transferred", "evacuated", "alternate out of service", "tables asked", "asked again after a release", "started with a host that was down",
-		"aborted", "an abort gave room back", "an abort ended a confirmed claim", "aborts lost", "aborts doubled", "probed: hosts aborted claims", "a dead agent was heard", "probed: a dead agent was heard",
-		"probed: a request failed halfway", "probed: a claim was kept", "probed: a claim came after its release", "probed: a word came late", "probed: a release came late", "a state came of an epoch that is over",
+		"aborted", "an abort gave room back", "an abort ended a confirmed claim", "aborts lost", "aborts doubled", "probed: hosts aborted claims", "a dead agent's state arrived", "probed: a dead agent's state arrived",
+		"probed: a request failed halfway", "probed: a claim was kept", "probed: a claim came after its release", "probed: a change came late", "probed: a release came late", "a state came of an epoch that is over",
 	} {
 		if all.counts[what] == 0 {
 			t.Errorf("nothing was counted as %q", what)

@@ -6,19 +6,19 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// said is what an agent's stream has carried, as seen by the replica.
-type said struct {
+// carried is what an agent's stream has carried, as seen by the replica.
+type carried struct {
 	// epoch is the epoch of the newest Resync that was sent. over are the versions that arrived
 	// afterwards with an earlier epoch.
 	epoch uint64
 	over  map[uint64]bool
 	// accepted is when the first state was accepted. told: the agent has got the set of its claims.
-	accepted time.Time
-	told     bool
+	accepted  time.Time
+	delivered bool
 }
 
 // recordReport records a message of the agent.
-func (s *said) recordReport(w *world, r *agentv1.ReportRequest) {
+func (s *carried) recordReport(w *world, r *agentv1.ReportRequest) {
 	version, epoch := r.GetFullState().GetVersion(), r.GetFullState().GetEpoch()
 	switch {
 	case r.GetDelta() != nil:
@@ -38,7 +38,7 @@ func (s *said) recordReport(w *world, r *agentv1.ReportRequest) {
 
 // answered checks a message of the replica. A state of an earlier epoch must not be accepted. The
 // agent must get its set of claims at the moment when its first state is accepted.
-func (s *said) answered(w *world, host string, r *agentv1.ReportResponse) {
+func (s *carried) answered(w *world, host string, r *agentv1.ReportResponse) {
 	s.epoch = max(s.epoch, r.GetResync().GetEpoch())
 	if a := r.GetAccepted(); a != nil {
 		if s.over[a.GetVersion()] {
@@ -48,8 +48,8 @@ func (s *said) answered(w *world, host string, r *agentv1.ReportResponse) {
 			s.accepted = time.Now()
 		}
 	}
-	if r.GetClaimSet() != nil && !s.told {
-		s.told = true
+	if r.GetClaimSet() != nil && !s.delivered {
+		s.delivered = true
 		w.checks.checked()
 		if !s.accepted.IsZero() && time.Now().After(s.accepted) {
 			w.wrong("host %s is told which claims there are %v after its stream began", host, time.Since(s.accepted))

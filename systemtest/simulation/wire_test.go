@@ -11,14 +11,14 @@ import (
 // wire is the dialling end of one connection.
 type wire struct {
 	net.Conn
-	network  *network
-	from, to string
-	life     *life
-	once     sync.Once
-	gone     chan struct{}
-	mu       sync.Mutex
-	rng      *rand.Rand
-	last     lastWords
+	network     *network
+	from, to    string
+	incarnation *incarnation
+	once        sync.Once
+	gone        chan struct{}
+	mu          sync.Mutex
+	rng         *rand.Rand
+	last        lastWords
 }
 
 var errCut = errors.New("the connection was cut")

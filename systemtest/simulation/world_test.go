@@ -119,7 +119,7 @@ func (w *world) startAll() {
 func (w *world) endAll() {
 	for _, d := range w.doors {
 		d.kill()
-		d.life.die()
+		d.incarnation.die()
 		w.must(d.conn.Close())
 	}
 	for _, h := range w.hosts {

@@ -63,15 +63,15 @@ func BenchmarkBesideImport(b *testing.B) {
 	}
 	x := loaded(b, r)
 	report := &cellv1.ReportLegacyRequest{Gateway: "g1", Revision: 1, RequiredVersion: 66, Importer: true, Services: []*cellv1.LegacyService{{Host: "host", Version: 1, Up: true}}}
-	tell := func() {
+	send := func() {
 		if _, err := to.ReportLegacy(b.Context(), report); err != nil {
 			b.Fatal(err)
 		}
 		report.ImportedAge = durationpb.New(0)
 	}
-	tell()
+	send()
 	step(b.Context(), x)
-	tell()
+	send()
 	if now := time.Now().UTC().Truncate(time.Second); now.After(clock) {
 		clock = now
 	}
@@ -121,7 +121,7 @@ func BenchmarkBesideImport(b *testing.B) {
 			all.Go(func() { c.beside(ctx) })
 			all.Go(func() {
 				for ctx.Err() == nil {
-					tell()
+					send()
 					select {
 					case <-time.After(2 * time.Second):
 					case <-ctx.Done():

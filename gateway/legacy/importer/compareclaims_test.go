@@ -72,7 +72,7 @@ func TestCompareWhereAgentsDoNotKnowTheirInstances(t *testing.T) {
 
 // A comparison names each confirmed claim whose CPUs or memory differ from its instance's row, whoever made it. It does
 // not compare disk, or classes that the claim does not have.
-func TestCompareTellsOfClaimsOfOtherAmounts(t *testing.T) {
+func TestCompare_ClaimOfOtherAmounts_IsReported(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	cell.agents(2)
 	cell.hosts[hostID(2)].state.InstancesUnknown = true
@@ -109,7 +109,7 @@ func TestCompareTellsOfClaimsOfOtherAmounts(t *testing.T) {
 }
 
 // A comparison names a claim that was confirmed long ago, whose instance is in no row, and that no import releases.
-func TestCompareTellsOfClaimsWithoutAnInstance(t *testing.T) {
+func TestCompare_ClaimWithoutAnInstance_IsReported(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	cell.agents(1)
 	long := n.now.Add(-time.Hour)

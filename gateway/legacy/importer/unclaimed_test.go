@@ -125,7 +125,7 @@ func TestLooksAtNoneAndAtMany(t *testing.T) {
 
 // A Worker reports what its last search found, and nothing while another gateway imports or
 // after a search that failed.
-func TestAWorkerTellsOfInstancesWithoutAClaim(t *testing.T) {
+func TestWorker_InstanceWithoutAClaim_IsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, cell := newNova(1), newCell()
 		n.services[1].Version = 60

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// life is one run of a part, from its start to its death.
-type life struct {
+// incarnation is one run of a part, from its start to its death.
+type incarnation struct {
 	dead chan struct{}
 	once sync.Once
 }
 
-func newLife() *life { return &life{dead: make(chan struct{})} }
+func newIncarnation() *incarnation { return &incarnation{dead: make(chan struct{})} }
 
 // die ends the run: nothing that it sends arrives any more.
-func (l *life) die() { l.once.Do(func() { close(l.dead) }) }
+func (l *incarnation) die() { l.once.Do(func() { close(l.dead) }) }
 
-func (l *life) over() bool {
+func (l *incarnation) over() bool {
 	select {
 	case <-l.dead:
 		return true
@@ -50,7 +50,7 @@ func (g *gate) open() {
 }
 
 // pass waits until the gate is open, the run is over, or ctx ends.
-func (g *gate) pass(ctx context.Context, l *life) error {
+func (g *gate) pass(ctx context.Context, l *incarnation) error {
 	g.mu.Lock()
 	held := g.held
 	g.mu.Unlock()
