@@ -246,7 +246,8 @@ func TestCopy_OtherMirrorWasFaster_NewerStateStays(t *testing.T) {
 			func(m *Mirror) error { return m.CopyConsumer(t.Context(), consumer) },
 		},
 		"trait": {
-			write{http.MethodPut, "/traits/CUSTOM_SHORT", nil}, write{http.MethodDelete, "/traits/CUSTOM_SHORT", nil},
+			write{http.MethodPut, "/traits/CUSTOM_SHORT", nil},
+			write{http.MethodDelete, "/traits/CUSTOM_SHORT", nil},
 			func(m *Mirror) error { return m.CopyNames(t.Context(), placement.TraitName) },
 		},
 	} {
