@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -200,38 +203,76 @@ func (p *promises) strangers(v *finding, live map[string]*cellgatev1.Claim, at t
 }
 
 // capacity compares every host's inventories with the live claims. exact: nothing changed between
-// the two lists, so the hosts' usage must equal the sum.
+// the two lists, so the hosts' usage must equal the sum. A claim must have had room when it was made (I1). An instance
+// that its host reports is adopted whatever room there is: the client releases claims that their hosts still report, and
+// a killed cell gives the room to others before the report arrives.
 func (v *finding) capacity(hosts []*cellgatev1.Host, live map[string]*cellgatev1.Claim, exact bool) {
 	type key struct{ provider, class string }
-	used := map[key]int64{}
-	adopted := map[key]int64{}
+	type use struct {
+		made    time.Time
+		adopted bool
+		amount  int64
+	}
+	uses := map[key][]use{}
 	for _, c := range live {
 		for _, a := range c.GetAllocations() {
 			k := key{a.GetProviderUuid(), a.GetResourceClass()}
-			used[k] += int64(a.GetAmount())
-			if c.GetAdopted() {
-				adopted[k] += int64(a.GetAmount())
-			}
+			uses[k] = append(uses[k], use{c.GetCreatedAt().AsTime(), c.GetAdopted(), int64(a.GetAmount())})
 		}
 	}
 	for _, h := range hosts {
 		for _, i := range h.GetInventories() {
 			k := key{i.GetProviderUuid(), i.GetResourceClass()}
 			most := int64(float64(i.GetTotal()-i.GetReserved()) * i.GetAllocationRatio())
-			if used[k] > max(most, adopted[k]) {
-				v.bad("host %s: %d %s are claimed, it can hold %d", h.GetServiceHost(), used[k], k.class, most)
+			slices.SortFunc(uses[k], func(a, b use) int {
+				if !a.made.Equal(b.made) || a.adopted == b.adopted {
+					return a.made.Compare(b.made)
+				}
+				return map[bool]int{true: 1, false: -1}[a.adopted]
+			})
+			used := int64(0)
+			for _, u := range uses[k] {
+				used += u.amount
+				if used > most && !u.adopted {
+					v.bad("host %s: %d %s were claimed at %v, it can hold %d", h.GetServiceHost(), used, k.class, u.made, most)
+				}
 			}
-			if int64(i.GetUsed()) > max(most, adopted[k]) {
+			if int64(i.GetUsed()) > max(most, used) {
 				v.bad("host %s: shows %d %s as used, it can hold %d", h.GetServiceHost(), i.GetUsed(), k.class, most)
 			}
-			if exact && int64(i.GetUsed()) != used[k] {
-				v.bad("host %s: shows %d %s as used, its claims add up to %d", h.GetServiceHost(), i.GetUsed(), k.class, used[k])
+			if exact && int64(i.GetUsed()) != used {
+				v.bad("host %s: shows %d %s as used, its claims add up to %d", h.GetServiceHost(), i.GetUsed(), k.class, used)
 			}
-			delete(used, k)
+			delete(uses, k)
 		}
 	}
-	for k, n := range used {
-		v.bad("%d %s are claimed of provider %s, which no host has", n, k.class, k.provider)
+	for k, of := range uses {
+		v.bad("%d claims of %s are of provider %s, which no host has", len(of), k.class, k.provider)
+	}
+}
+
+func TestChaosCapacity_OrderOfClaimsAndAdoptions_FindsClaimsWithoutRoom(t *testing.T) {
+	hosts := []*cellgatev1.Host{{ServiceHost: "h", Inventories: []*cellgatev1.HostInventory{{ProviderUuid: "p", ResourceClass: "VCPU", Total: 8, AllocationRatio: 1, Used: 10}}}}
+	claim := func(second int64, amount int32, adopted bool) *cellgatev1.Claim {
+		return &cellgatev1.Claim{
+			CreatedAt: &timestamppb.Timestamp{Seconds: second}, Adopted: adopted,
+			Allocations: []*cellgatev1.Allocation{{ProviderUuid: "p", ResourceClass: "VCPU", Amount: amount}},
+		}
+	}
+	for name, c := range map[string]struct {
+		live map[string]*cellgatev1.Claim
+		bad  bool
+	}{
+		"claims, then an adoption":  {map[string]*cellgatev1.Claim{"a": claim(1, 8, false), "b": claim(2, 2, true)}, false},
+		"an adoption, then a claim": {map[string]*cellgatev1.Claim{"a": claim(1, 8, true), "b": claim(2, 2, false)}, true},
+		"claims alone":              {map[string]*cellgatev1.Claim{"a": claim(1, 8, false), "b": claim(2, 2, false)}, true},
+		"adoptions alone":           {map[string]*cellgatev1.Claim{"a": claim(1, 8, true), "b": claim(2, 2, true)}, false},
+		"both at once":              {map[string]*cellgatev1.Claim{"a": claim(1, 2, true), "b": claim(1, 8, false)}, false},
+	} {
+		v := &finding{}
+		if v.capacity(hosts, c.live, true); len(v.Problems) > 0 != c.bad {
+			t.Errorf("%s: %v", name, v.Problems)
+		}
 	}
 }
 
