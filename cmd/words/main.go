@@ -126,7 +126,7 @@ func checkCode(path string, text []byte, found map[string][]string) error {
 		return err
 	}
 	checkMethods(path, set, file, found)
-	if !strings.HasSuffix(path, "_test.go") && !ast.IsGenerated(file) {
+	if !ast.IsGenerated(file) {
 		checkNames(path, set, file, found)
 	}
 	return nil
