@@ -193,14 +193,16 @@ func comparedBy(key string) []string {
 	scope, _, scoped := strings.Cut(key, ":")
 	switch {
 	case !scoped:
-		return []string{schedule.CapabilitiesFilter, schedule.AggregateExtraSpecsFilter}
+		return bothComparing
 	case scope == "capabilities", key == "hw:maxphysaddr_bits":
-		return []string{schedule.CapabilitiesFilter}
+		return bothComparing[:1]
 	case scope == "aggregate_instance_extra_specs":
-		return []string{schedule.AggregateExtraSpecsFilter}
+		return bothComparing[1:]
 	}
 	return nil
 }
+
+var bothComparing = []string{schedule.CapabilitiesFilter, schedule.AggregateExtraSpecsFilter}
 
 // since has the releases that brought keys, of the rows that name one.
 var since = func() map[string]int {
