@@ -97,10 +97,11 @@ func (w *Gate) Run(ctx context.Context) {
 			k.sendReport(ctx, false)
 			continue
 		case <-w.hurry:
-			k.hurried = hurriedReads
-			if !k.reading {
+			// Only the first notification sets the timer: frequent ones must not postpone the read.
+			if k.hurried == 0 && !k.reading {
 				due.Reset(k.rest())
 			}
+			k.hurried = hurriedReads
 			continue
 		case got := <-k.reads:
 			k.reading = false
