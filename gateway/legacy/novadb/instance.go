@@ -86,7 +86,7 @@ func (r *Reader) Instances(ctx context.Context, from InstancePoint) iter.Seq2[*I
 			for after, first := from.After, true; !ended && (first || after < last); first = false {
 				p := &InstancePage{At: at, Last: after, Age: age}
 				if after < last {
-					if err := s.instancePage(ctx, columns, from.Since, after, p); err != nil {
+					if err := s.instancePage(ctx, columns, from.Since, after, last, p); err != nil {
 						return err
 					}
 				}
@@ -108,8 +108,9 @@ func (s *session) instanceColumns(ctx context.Context) (string, error) {
 	vm_state, task_state, image_ref, deleted, ` + hidden + `, created_at, updated_at, deleted_at`, err
 }
 
-func (s *session) instancePage(ctx context.Context, columns string, since time.Time, after int64, p *InstancePage) error {
-	to := after + instanceWindow
+// instancePage reads the next page after an id. last is the greatest id of the table.
+func (s *session) instancePage(ctx context.Context, columns string, since time.Time, after, last int64, p *InstancePage) error {
+	to := min(after+instanceWindow, last)
 	which, args := "deleted = 0", []any{after, to}
 	if !since.IsZero() {
 		which = "(updated_at >= ? OR created_at >= ? OR deleted_at >= ?)"
@@ -122,9 +123,12 @@ func (s *session) instancePage(ctx context.Context, columns string, since time.T
 			p.Instances = append(p.Instances, i)
 			return err
 		})
-	p.Last = to
-	if n == s.conf.PageSize {
+	switch p.Last = to; {
+	case n == s.conf.PageSize:
 		p.Last = p.Instances[n-1].ID
+	case err == nil && n == 0 && to < last:
+		// The next row may be many windows away.
+		_, err = s.each(ctx, "SELECT min(id) - 1 FROM instances WHERE id > ?", []any{to}, func(rows *sql.Rows) error { return rows.Scan(&p.Last) })
 	}
 	return err
 }
