@@ -150,6 +150,7 @@ func TestWhatIsReadIsTaken(t *testing.T) {
 	}{
 		{name: "a ratio below zero", column: "cpu_allocation_ratio", value: -1.5, problem: "is -1.5"},
 		{name: "no limit", column: "ram_allocation_ratio", value: 9999.0},
+		{name: "a capacity above the greatest amount", column: "ram_allocation_ratio", value: 40_000.0},
 		{name: "a ratio without bounds", column: "disk_allocation_ratio", value: 1e9},
 		{name: "the greatest total", column: "memory_mb", value: math.MaxInt32},
 		{name: "no VCPU", column: "vcpus", value: 0},
@@ -224,7 +225,7 @@ func TestWhatIsReadIsTaken(t *testing.T) {
 		}
 		n := &nova{hosts: map[int64]*novadb.Host{}}
 		for i := range x.Hosts {
-			if h := &x.Hosts[i]; h.View.DiskRatio <= mostRatio {
+			if h := &x.Hosts[i]; h.View.DiskRatio <= mostRatio && h.View.RAMRatio < 40_000 {
 				n.hosts[h.NodeID] = h
 				n.room(t, cell, h.UUID.String())
 			}

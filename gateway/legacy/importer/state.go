@@ -77,6 +77,9 @@ func stateOf(cell, boot string, h *novadb.Host, service *novadb.Service, on []*i
 		if c.ratio = min(c.ratio, mostRatio); !(c.ratio > 0) {
 			return nil, &unfit{c.ratioOf, fmt.Sprintf("is %v", c.ratio)}
 		}
+		if float64(c.total)*c.ratio > math.MaxInt32 {
+			c.ratio = math.MaxInt32 / float64(c.total+1) // a cell refuses a greater capacity, which limits nothing either
+		}
 		root.Inventories = append(root.Inventories, &agentv1.Inventory{
 			ResourceClass: c.class, Total: int32(c.total), AllocationRatio: c.ratio, Unaccounted: int32(max(0, min(c.used-c.held, math.MaxInt32))),
 		})
