@@ -14,7 +14,8 @@ import (
 // servers, so the age of one read says nothing of the next.
 type data struct {
 	// written is the greatest Written of the snapshots, heartbeat the greatest heartbeat of
-	// snapshots and passes.
+	// snapshots and passes. A time ahead of the server's clock counts as that: once the clock of
+	// a compute is corrected, its heartbeats are older than before.
 	written, heartbeat time.Time
 	// witness is the id of the row of instances with the newest time that was ever read. A
 	// server that has that write also has all earlier ones.
@@ -68,15 +69,19 @@ func (m *Importer) behind(x *novadb.Snapshot) time.Duration {
 	if at.Before(m.data.written) {
 		return m.data.written.Sub(at)
 	}
-	m.data.written = at
-	m.data.beats(x.Heartbeat)
+	m.data.written = earlier(at, x.At)
+	m.data.beats(x.Heartbeat, x.At)
 	return 0
 }
 
-func (d *data) beats(at time.Time) {
-	if at.After(d.heartbeat) {
-		d.heartbeat = at
+// beats records a heartbeat that was read when the server's clock was at now.
+func (d *data) beats(at, now time.Time) { d.heartbeat = later(d.heartbeat, earlier(at, now)) }
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
 	}
+	return b
 }
 
 // older gives how far the heartbeats beside rows of instances are behind those that were read
@@ -133,7 +138,7 @@ func (m *Importer) nextVersion(x *novadb.Snapshot) uint64 {
 
 // read records how new a page's rows are.
 func (d *data) read(p *novadb.InstancePage) {
-	d.beats(p.Age.Heartbeat)
+	d.beats(p.Age.Heartbeat, p.At)
 	for i := range p.Instances {
 		row := &p.Instances[i]
 		if w := row.Written(p.At); w.After(d.witnessed) || row.ID == d.witness && !w.IsZero() {

@@ -229,6 +229,33 @@ func TestVersionsFollowTheData(t *testing.T) {
 	}
 }
 
+// The clock of a compute is ahead until somebody corrects it.
+func TestStep_ClockOfAComputeIsCorrected_ImportsGoOn(t *testing.T) {
+	n, c := newNova(1), newCell()
+	n.on(1, 1)
+	m := importerOf(t, n)
+	at := func(ahead time.Duration) Report {
+		t.Helper()
+		n.now = n.now.Add(2 * time.Second)
+		n.beat = n.now.Add(ahead)
+		x := n.snapshot()
+		x.Written, x.Heartbeat = n.beat, n.beat
+		r, err := m.Step(t.Context(), x, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for range 3 {
+		if r := at(50 * time.Second); r.Behind != 0 {
+			t.Errorf("the clock is ahead: %+v", r)
+		}
+	}
+	if r := at(-time.Second); r.Behind != 0 {
+		t.Errorf("the clock is right: %+v", r)
+	}
+}
+
 // A cell that has a newer import of a host refuses an older one. This is no failure: the host is sent
 // again until its data are newer.
 func TestAHostWithANewerImportIsSentAgain(t *testing.T) {
