@@ -458,6 +458,36 @@ func TestWorker(t *testing.T) {
 	}
 }
 
+// A repetition of all hosts takes many steps. Meanwhile the rows are imported as before.
+func TestWorker_HostsOnlyRepeated_CountAsImported(t *testing.T) {
+	n, cell := newNova(3*againHosts), newCell()
+	ages := make(chan time.Duration, 10)
+	var w *Worker
+	w = NewWorker(importerOf(t, n), cell, func(r Report, err error) {
+		age, is := w.Age()
+		if err != nil || !is {
+			t.Errorf("%+v, imported: %t, %v", r, is, err)
+		}
+		ages <- age
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.Run(ctx) }()
+	w.Offer(n.snapshot(), false)
+	<-ages
+	n.now = n.now.Add(11 * time.Minute)
+	w.Offer(n.snapshot(), false)
+	for step := range 3 {
+		if age := <-ages; age > time.Minute {
+			t.Errorf("step %d after FullEvery: the rows were imported %v ago", step, age)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	if _, err := New(Config{}); fault.KindOf(err) != fault.InvalidRequest {
 		t.Errorf("%v", err)

@@ -155,14 +155,18 @@ func (p *planning) others(h *host, in inputs) bool {
 
 // room reports whether the step has room for a host; otherwise the host waits.
 func (p *planning) room(h *host, in inputs) bool {
-	n, most := len(p.again), min(againHosts, p.conf.StepHosts)
-	if p.others(h, in) {
-		n, most = len(p.all), p.conf.StepHosts
+	repeated := !p.others(h, in)
+	n, most := len(p.all), p.conf.StepHosts
+	if repeated {
+		n, most = len(p.again), min(againHosts, p.conf.StepHosts)
 	}
-	if n >= most {
-		p.r.Waiting++
+	if n < most {
+		return true
 	}
-	return n < most
+	if p.r.Waiting++; repeated {
+		p.r.Repeated++
+	}
+	return false
 }
 
 // add plans to send a state, unless the cell already has it.

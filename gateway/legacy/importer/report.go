@@ -27,9 +27,10 @@ type Report struct {
 	// AgentHosts counts the hosts that are left to agents now.
 	AgentHosts int `json:"agent_hosts"`
 	// Waiting hosts are sent by a later step. Of these, Held have instances that count only
-	// from the next pass.
-	Waiting int `json:"waiting"`
-	Held    int `json:"held"`
+	// from the next pass, and Repeated have the rows that the cell already took.
+	Waiting  int `json:"waiting"`
+	Held     int `json:"held"`
+	Repeated int `json:"repeated"`
 	// Missing hosts are held, or were refused for a transient reason, and the cell has taken
 	// no state of them yet.
 	Missing int `json:"missing"`

@@ -93,7 +93,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 			native = o.native
 			r, err := w.im.Step(ctx, x, w.to)
-			if err == nil && r.Behind == 0 && r.Waiting <= r.Held && r.Missing == 0 {
+			if err == nil && r.Behind == 0 && r.Waiting <= r.Held+r.Repeated && r.Missing == 0 {
 				w.imported(o.at)
 			}
 			stepErr := err
