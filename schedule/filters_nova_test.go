@@ -86,6 +86,38 @@ func TestUnreadableHosts(t *testing.T) {
 	}
 }
 
+// A plan over several cells raises what one scheduler over their hosts would: of the first filter or weigher, whichever
+// cell's hosts raise in it.
+func TestPlan_CellsRaiseInSeveralFilters_FirstFilterCounts(t *testing.T) {
+	o := DefaultOptions()
+	o.StrictNova, o.MetricsSetting = true, []Ratio{{"cpu.percent", 1}}
+	unfilled := ParseFacts(FactTexts{})
+	unfilled.Unfilled = true
+	for _, of := range []struct {
+		filters []string
+		hosts   []*Facts // one in each cell
+		want    string
+	}{
+		{[]string{CapabilitiesFilter, JSONFilter}, []*Facts{ParseFacts(FactTexts{HypervisorType: "7"}), ParseFacts(FactTexts{HypervisorType: "QEMU"})}, CapabilitiesFilter},
+		{[]string{}, []*Facts{nil, unfilled}, CPUWeigher},
+	} {
+		var cells []proposer
+		for _, facts := range of.hosts {
+			cells = append(cells, hostsOf(Host{Facts: facts}).Propose)
+		}
+		request := &Request{Nova: &NovaRequest{
+			Flavor: Flavor{ExtraSpecs: []Pair{{"capabilities:hypervisor_type", ">= 5"}}},
+			Hints:  []Hint{{"query", []string{`[">", "$hypervisor_type", 5]`}}},
+		}}
+		rules := &Rules{Filters: of.filters, Weighers: []Weigher{{CPUWeigher, 1}, {MetricsWeigher, 1}}, Options: o}
+		plan := NewPlan(PlanConfig{Request: request, Rules: rules, Instances: []ID{fleetInstance(0)}, Cells: len(cells)})
+		drive(t, plan, cells, rand.New(rand.NewPCG(1, 1)))
+		if got := plan.Result().NovaException; got == nil || got.Filter != of.want {
+			t.Errorf("%v: raised %v, want %s", of.filters, got, of.want)
+		}
+	}
+}
+
 // If an aggregate's value is not a number, its hosts are counted in a warning, and the configured
 // option applies.
 func TestWarnings(t *testing.T) {

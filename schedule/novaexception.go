@@ -90,23 +90,30 @@ func (s *scan) noRatio(*weigher, *row) *pyError { return noOwnRatio }
 
 var noOwnRatio = &pyError{"TypeError", "unsupported operand type(s) for *: 'int' and 'NoneType'"}
 
-// strictly gives the exception that Nova raises first: reading rows comes first, then its filters in order, then
-// weighing.
+// strictly gives the exception that Nova raises first.
 func (s *scan) strictly() *NovaException {
 	if len(s.exceptions) == 0 {
 		return nil
 	}
-	place := func(r *NovaException) int {
-		switch r.Stage {
-		case StageHostStates:
-			return -1
-		case StageWeigh:
-			return len(s.checks) + slices.IndexFunc(s.weighers, func(w weigher) bool { return w.name == r.Filter })
-		}
-		return slices.IndexFunc(s.checks, func(k check) bool { return k.filter == r.Filter })
-	}
-	first := slices.MinFunc(s.exceptions, func(a, b NovaException) int { return cmp.Compare(place(&a), place(&b)) })
+	first := slices.MinFunc(s.exceptions, func(a, b NovaException) int {
+		return cmp.Compare(s.q.Rules.raisedAt(&a), s.q.Rules.raisedAt(&b))
+	})
 	return &first
+}
+
+// raisedAt orders exceptions as Nova raises them: reading rows comes first, then its filters in order, then weighing.
+func (r *Rules) raisedAt(e *NovaException) int {
+	filters := r.filters()
+	switch e.Stage {
+	case StageHostStates:
+		return -1
+	case StageWeigh:
+		return len(filters) + 1 + slices.IndexFunc(r.weighers(), func(w Weigher) bool { return w.Name == e.Filter })
+	}
+	if at := slices.Index(filters, e.Filter); at >= 0 {
+		return at
+	}
+	return len(filters) // TreeFilter runs even if it is not named.
 }
 
 // maxReason bounds the bytes of an exception's message in a Reject or a Warning: it may quote text of a host or a

@@ -145,7 +145,7 @@ func (p *Plan) raises(k *GlobalStats) bool {
 		if a == nil || a.NovaException == nil || a.NovaException.Stage == StageWeigh && k.Passed <= 1 {
 			continue
 		}
-		if r := p.result.NovaException; r == nil || stages[a.NovaException.Stage] < stages[r.Stage] {
+		if r := p.result.NovaException; r == nil || p.cfg.Rules.raisedAt(a.NovaException) < p.cfg.Rules.raisedAt(r) {
 			p.result.NovaException = a.NovaException
 		}
 	}
@@ -155,9 +155,6 @@ func (p *Plan) raises(k *GlobalStats) bool {
 	p.picks, p.failed, p.phase = nil, 0, done
 	return true
 }
-
-// stages are in the order in which Nova passes through them.
-var stages = map[string]int{StageHostStates: 0, StageFilter: 1, StageWeigh: 2}
 
 // pick picks one of the best candidates; if there are none, the instance finds no host.
 func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalStats) {
