@@ -39,6 +39,22 @@ func TestOncePerRequest(t *testing.T) {
 	}
 }
 
+// Without a group, Nova does not add the picks of a request to the instances of their hosts.
+func TestJSONFilter_PickWithoutGroup_IsNoInstanceOfItsHost(t *testing.T) {
+	q := &Query{
+		Request:             &Request{Nova: &NovaRequest{Hints: []Hint{{"query", []string{`["not", "$instances"]`}}}}},
+		Rules:               &Rules{Filters: []string{JSONFilter}},
+		TentativePlacements: []TentativePlacement{{Host: fleetHost(0), Instance: fleetInstance(0)}}, Limit: 1,
+	}
+	if p := propose(t, hostsOf(Host{}), q); p.Passed != 1 {
+		t.Errorf("the host of the first pick is rejected: %+v", p.Rejects)
+	}
+	q.Request.Group = &Group{UUID: fleetGroup(1), Policy: SoftAffinity}
+	if p := propose(t, hostsOf(Host{}), q); p.Passed != 0 {
+		t.Error("a host with a member of the group has no instances")
+	}
+}
+
 // If Nova raises for a host, the host is rejected, counted and named. With StrictNova the answer is
 // Nova's exception: of the first filter, in order, that raises for a host that it sees.
 func TestUnreadableHosts(t *testing.T) {

@@ -459,9 +459,13 @@ func (s *naiveState) novaFilter(filter string, h *Host, r *Request, rules *Rules
 	panic("no filter " + filter)
 }
 
-// instancesOn gives the instances on a host, with their flavors and images if known.
+// instancesOn gives the instances on a host, with their flavors and images if known. As in Nova, picks are among them
+// only if the request has a group.
 func (s *naiveState) instancesOn(h *Host, r *Request) []Consumer {
 	all := slices.Clone(s.on[h.UUID])
+	if r.Group == nil {
+		return all
+	}
 	for _, id := range s.picked[h.UUID] {
 		c := Consumer{Instance: id}
 		if r.Nova != nil {

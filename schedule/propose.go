@@ -96,7 +96,12 @@ func (t *Table) taken(q *Query) *Table {
 	e := t.Edit()
 	judged := q.Request.judging(q.Rules)
 	for _, take := range q.TentativePlacements {
-		e.place(take, q.Request, judged)
+		if q.Request.Group != nil {
+			e.place(take, q.Request, judged)
+		} else if at, ok := t.slots.get(take.Host); ok {
+			// As in Nova, the pick is no instance of the host yet (nova/scheduler/manager.py, _consume_selected_host).
+			e.consume(at, q.Request, judged)
+		}
 	}
 	return e.Table()
 }
