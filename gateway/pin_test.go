@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -180,6 +181,18 @@ func TestUnreadableArbiterIsCellUnavailable(t *testing.T) {
 	if !strings.Contains(e.Message, w.arbiterOf().name) || w.liveClaims() != 0 {
 		t.Errorf("%v, %d claims", e, w.liveClaims())
 	}
+}
+
+// The error names the cell that did not pin the group, not the caller's deadline, which is far.
+func TestArbiterThatHangs_IsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
+		w.arbiterOf().hook(hang("ClaimBatch"), nil)
+		e := w.refused(askGroup(1, 1, "affinity"), fault.CellUnavailable)
+		if !strings.Contains(e.Message, "could not pin it") || e.Metadata["cells"] != w.arbiterOf().name {
+			t.Errorf("%v, cells %q", e, e.Metadata["cells"])
+		}
+	})
 }
 
 func TestPinEndsWithItsClaims(t *testing.T) {

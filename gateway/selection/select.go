@@ -338,9 +338,12 @@ func (s *selection) membersVisible(m *merged) error {
 }
 
 // explain gives the error to answer with. If the deadline passed, it names the cells that
-// were waited for, or the conflicts.
+// were waited for, or the conflicts. An error that has a kind names its own reason, even if
+// its cause is the deadline of a call to a cell.
 func (s *selection) explain(ctx context.Context, err error) error {
+	var named *fault.Error
 	switch {
+	case errors.As(err, &named):
 	case errors.Is(err, context.DeadlineExceeded):
 		if e := s.contended(); e != nil && len(s.lostReasons()) == 0 {
 			return e
