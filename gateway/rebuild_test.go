@@ -89,6 +89,18 @@ func TestRebuildWhileTheCellsDoNotAnswer(t *testing.T) {
 	})
 }
 
+// A cell that hangs delays the search for the instance's host, and does not fail it.
+func TestI7_RebuildWhileAnotherCellHangs_FindsTheInstancesHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		built := w.built("cell2")
+		defer w.cells[0].hang()()
+		if s := w.choose(move(cellgatev1.Operation_REBUILD, "")).GetDestinations()[0].GetSelected(); s.GetComputeNodeUuid() != built.GetComputeNodeUuid() {
+			t.Errorf("rebuilt on %v", s)
+		}
+	})
+}
+
 func TestRebuildHintContradictsAnotherOperation(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	req := move(cellgatev1.Operation_MOVE, "")

@@ -69,7 +69,8 @@ func (s *selection) ownHost(ctx context.Context) (*schedule.Destination, error) 
 		return nil, err
 	}
 	d := &schedule.Destination{Host: best.GetServiceHost(), Cell: at.UUID()}
-	hosts, err := cellclient.Call(bounded, at, s.svc.cfg.ProposeBudget, &cellv1.ListHostsRequest{HostUuid: best.GetHostUuid(), PageSize: 1},
+	// A cell that did not answer the search has used up its time: this call has its own.
+	hosts, err := cellclient.Call(ctx, at, cellclient.StepBudget(ctx, s.svc.cfg.ProposeBudget), &cellv1.ListHostsRequest{HostUuid: best.GetHostUuid(), PageSize: 1},
 		cellv1.CellSchedulerClient.ListHosts)
 	if err != nil {
 		if ctx.Err() != nil {
