@@ -67,6 +67,15 @@ func TestNames_OfHosts_StandForTheirUuids(t *testing.T) {
 	mustFail(t, got, err, fault.CellUnavailable)
 }
 
+// A cell that has never answered has no known uuid. A request that names no cell does not mean that cell.
+func TestNames_WithACellThatNeverAnswered_AreFoundInOthers(t *testing.T) {
+	w := start(t, twoCells(), func(cfg *Config) { cfg.Cells[0].UUID, cfg.Cells[0].Replicas = "", []string{"nobody"} })
+	rec := w.send("PATCH", "/v1/hosts/host003", `{"admin_state": "DISABLED", "reason": "r"}`)
+	if rec.Code != http.StatusOK {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
 func TestNames_InCapacity_OfHostsAndAggregates(t *testing.T) {
 	w := startNamed(t)
 	client := cellgatev1.NewCapacityClient(w.conn)

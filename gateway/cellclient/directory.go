@@ -111,10 +111,10 @@ func (cs *Cells) SummaryAges(each func(cell string, age time.Duration)) {
 	}
 }
 
-// Named finds a cell by its name or uuid; nil if there is none.
+// Named finds a cell by its name or uuid; nil if there is none. A cell whose uuid is not known yet is not named "".
 func (cs *Cells) Named(nameOrUUID string) *Cell {
 	for _, c := range cs.All {
-		if c.Name() == nameOrUUID || c.UUID() == nameOrUUID {
+		if nameOrUUID != "" && (c.Name() == nameOrUUID || c.UUID() == nameOrUUID) {
 			return c
 		}
 	}
