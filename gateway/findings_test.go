@@ -188,6 +188,9 @@ func TestFindingsOfAllReplicas(t *testing.T) {
 		if f := got.GetFindings(); len(f) != 2 || f[0].GetClaimId() != "k1" || f[0].GetSince().GetSeconds() != 2 || f[0].GetCell() != "cell1" || f[1].GetKind() != cellgatev1.Finding_USAGE_DIFFERS {
 			t.Errorf("found %v", got)
 		}
+		if again := w.findings(&cellgatev1.ListFindingsRequest{Cell: testUUID(0xc, 1)}); !proto.Equal(again, got) {
+			t.Errorf("by the cell's uuid %v", again)
+		}
 		if c := got.GetCells(); len(c) != 1 || c[0].GetHosts() != 3 || c[0].GetHostsCompared() != 2 || c[0].GetError() != "" || c[0].GetLookedAt() == nil {
 			t.Errorf("cells %v", c)
 		}

@@ -16,13 +16,14 @@ import (
 // ListFindings asks every replica of the cells for its findings, since each compares its own
 // table. It adds unfinished moves, which no single cell sees.
 func (svc *Service) ListFindings(ctx context.Context, req *cellgatev1.ListFindingsRequest) (*cellgatev1.ListFindingsResponse, error) {
-	if req.GetCell() != "" && svc.cells.Named(req.GetCell()) == nil {
+	only := svc.cells.Named(req.GetCell())
+	if req.GetCell() != "" && only == nil {
 		return nil, fault.New(fault.NotFound, "%s", svc.cells.NoCell(req.GetCell()))
 	}
 	seen := svc.askFindings(ctx)
 	found, repaired := svc.moves.find(ctx, svc, seen)
 	resp := &cellgatev1.ListFindingsResponse{}
-	wanted := func(cell string) bool { return req.GetCell() == "" || req.GetCell() == cell }
+	wanted := func(cell string) bool { return only == nil || only.Name() == cell }
 	for _, s := range seen {
 		if wanted(s.cell.Name()) {
 			resp.Cells = append(resp.Cells, s.shown)
