@@ -489,6 +489,7 @@ func TestDecisionRefusals(t *testing.T) {
 		{"/v1/decisions?page_token=x", http.StatusBadRequest, fault.InvalidRequest, "page_token"},
 		{"/v1/decisions?page_size=1001", http.StatusBadRequest, fault.InvalidRequest, "page_size"},
 		{"/v1/decisions?since=yesterday", http.StatusBadRequest, fault.InvalidRequest, "since"},
+		{"/v1/decisions?since=0000-01-01T00:00:00Z", http.StatusBadRequest, fault.InvalidRequest, "since"},
 		{"/v1/decisions?outcome=perhaps", http.StatusBadRequest, fault.InvalidRequest, "outcome"},
 		{"/v1/decisions?nothing=1", http.StatusBadRequest, fault.InvalidRequest, "nothing"},
 	} {

@@ -48,6 +48,7 @@ func TestBadFactsAreNamed(t *testing.T) {
 		{"/v1/hosts/x/facts/cinder", `{}`, "NOT_FOUND", ""},
 		{"/v1/hosts/" + host + "/facts/Cinder", `{}`, "INVALID_REQUEST", "namespace"},
 		{"/v1/hosts/" + host + "/facts/cinder?if_generation=-2", `{}`, "INVALID_REQUEST", "if_generation"},
+		{"/v1/hosts/" + host + "/facts/cinder?if_generation=new", `{}`, "INVALID_REQUEST", "if_generation"},
 		{"/v1/hosts/" + host + "/facts/cinder?generation=2", `{}`, "INVALID_REQUEST", "generation"},
 		{"/v1/hosts/" + host + "/facts/cinder?cell=nowhere", `{}`, "INVALID_REQUEST", "cell"},
 		{"/v1/hosts/" + host + "/facts/cinder", `{"a":"` + strings.Repeat("x", maxFacts) + `"}`, "INVALID_REQUEST", "facts"},

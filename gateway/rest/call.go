@@ -17,6 +17,7 @@ import (
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/internal/fault"
 	"cellgate/internal/ingress"
@@ -187,12 +188,16 @@ func (c call) problems(query string, path map[string]string) []fault.Field {
 			if field.Enum().Values().ByName(protoreflect.Name(values[name][0])) == nil {
 				refuse(name, "%q is none of %s", values[name][0], strings.Join(valueNames(field.Enum()), ", "))
 			}
-		case field.Kind() == protoreflect.Int32Kind:
-			if _, err := strconv.ParseInt(values[name][0], 10, 32); err != nil {
-				refuse(name, "%q is not a whole number of 32 bits", values[name][0])
+		case field.Kind() == protoreflect.Int32Kind, field.Kind() == protoreflect.Int64Kind:
+			size := 32
+			if field.Kind() == protoreflect.Int64Kind {
+				size = 64
+			}
+			if _, err := strconv.ParseInt(values[name][0], 10, size); err != nil {
+				refuse(name, "%q is not a whole number of %d bits", values[name][0], size)
 			}
 		case field.Kind() == protoreflect.MessageKind && field.Message().FullName() == "google.protobuf.Timestamp":
-			if _, err := time.Parse(time.RFC3339Nano, values[name][0]); err != nil {
+			if t, err := time.Parse(time.RFC3339Nano, values[name][0]); err != nil || !timestamppb.New(t).IsValid() {
 				refuse(name, "%q is not a time as 2006-01-02T15:04:05Z", values[name][0])
 			}
 		}
