@@ -81,9 +81,13 @@ func (s *selection) spreadPicks(m *merged) {
 		p.Alternates = list
 	}
 	// Only now are all picks known: no alternate may be a pick.
+	picked := map[schedule.ID]bool{}
+	for _, p := range m.result.Picks {
+		picked[p.Candidate.Host] = n > 1
+	}
 	for i := range m.result.Picks {
 		p := &m.result.Picks[i]
-		free := slices.DeleteFunc(slices.Clone(p.Alternates), func(c schedule.Candidate) bool { return taken[c.Host] && n > 1 })
+		free := slices.DeleteFunc(slices.Clone(p.Alternates), func(c schedule.Candidate) bool { return picked[c.Host] })
 		p.Alternates = free[:min(s.alternates, len(free))]
 	}
 }

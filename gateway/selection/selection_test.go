@@ -57,6 +57,30 @@ func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
 	}
 }
 
+// A request that leaves the best host to others still gets as many alternates as it asked for, the best host first.
+func TestSpreadPicks_AnotherHostPicked_BestHostIsAnAlternate(t *testing.T) {
+	moved := 0
+	for seed := range uint64(50) {
+		s := &selection{svc: &Service{}, request: &schedule.Request{}, callerInput: callerInput{alternates: 2, seed: seed}, race: race{losses: 1}}
+		p := schedule.Pick{Candidate: schedule.Candidate{Host: hostID(0)}}
+		for i := range s.planAlternates() {
+			p.Alternates = append(p.Alternates, schedule.Candidate{Host: hostID(1 + i)})
+		}
+		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{p}}}
+		s.spreadPicks(m)
+		p = m.result.Picks[0]
+		if p.Candidate.Host == hostID(0) {
+			continue
+		}
+		if moved++; len(p.Alternates) != 2 || p.Alternates[0].Host != hostID(0) {
+			t.Fatalf("the alternates of %v are %v", p.Candidate.Host, p.Alternates)
+		}
+	}
+	if moved == 0 {
+		t.Error("no request left the best host")
+	}
+}
+
 // An idle system takes the best host; the first losses spread the choice.
 func TestSpreadGrowsWithLostRaces(t *testing.T) {
 	s := &selection{svc: &Service{}, request: &schedule.Request{}, callerInput: callerInput{alternates: 1}}
