@@ -16,6 +16,7 @@ import (
 	"cellgate/gateway/rules"
 	"cellgate/internal/fault"
 	"cellgate/internal/testlong"
+	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -423,6 +424,28 @@ func TestDecision_SampledRequest_NamesItsTrace(t *testing.T) {
 			if got := w.decided(resp).GetTraceId(); got != tt.want {
 				t.Errorf("flags %s: trace %q, want %q", tt.flags, got, tt.want)
 			}
+		}
+	})
+}
+
+// A cell that answers the merge, and not the question for its best hosts, makes the explanation partial.
+func TestExplain_CellDoesNotRankItsHosts_IsPartial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		w.cells[0].hook(func(ctx context.Context, _ string, req any) error {
+			b, _ := req.(*cellv1.ProposeBatchRequest)
+			if slices.ContainsFunc(b.GetQueries(), func(q *cellv1.Query) bool { return q.GetNearMisses() > 0 }) {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}, nil)
+		got, err := w.scheduler.ExplainDestinations(t.Context(), ask(1, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := outcomes(got.GetCells()); o != "cell1 UNAVAILABLE, cell2 SEARCHED" || !got.GetPartial() || got.GetExact() || got.GetHosts() != 2 {
+			t.Errorf("%s; partial %v, exact %v, %d hosts", o, got.GetPartial(), got.GetExact(), got.GetHosts())
 		}
 	})
 }

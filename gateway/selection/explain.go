@@ -69,10 +69,11 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	}
 	var best []ranked
 	for k, p := range answers {
+		c := s.svc.cells.All[m.cells[k]]
 		if p == nil {
+			s.markUnavailable(ctx, m.cells[k], fault.New(fault.CellUnavailable, "cell %s did not give its best hosts in time", c.Name()))
 			continue
 		}
-		c := s.svc.cells.All[m.cells[k]]
 		out.Hosts += int32(p.Hosts)
 		out.Passed += int32(p.Passed)
 		for _, r := range reportOf(p).GetRejects() {
