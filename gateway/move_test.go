@@ -316,3 +316,33 @@ func TestOperationBuildIsTheDefault(t *testing.T) {
 	}
 	w.refused(move(cellgatev1.Operation_UNSHELVE, ""), fault.AlreadyExists)
 }
+
+// A dry run and an explanation of a move that was made already take over no claim.
+func TestDryRunOfAMove_MadeBefore_TakesNothingOver(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	w.built("cell1")
+	req := move(cellgatev1.Operation_MOVE, "m1")
+	moved := w.choose(req).GetDestinations()[0].GetSelected()
+	refused := func(what string, resp any, err error) {
+		if e := mustFail(t, resp, err, fault.AlreadyExists); e.Metadata["claim_id"] != moved.GetClaimId() {
+			t.Errorf("%s: metadata %v", what, e.Metadata)
+		}
+	}
+	explained, err := w.scheduler.ExplainDestinations(t.Context(), req)
+	refused("the explanation", explained, err)
+	dry := proto.CloneOf(req)
+	dry.DryRun = true
+	tried, err := w.scheduler.SelectDestinations(t.Context(), dry)
+	refused("the dry run", tried, err)
+	for _, c := range w.cells {
+		if slices.Contains(c.did(), "keep "+testUUID(0x1, 1)) {
+			t.Errorf("%s did %v", c.name, c.did())
+		}
+	}
+	if err := w.confirm(moved, testUUID(0x1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if explained, err := w.scheduler.ExplainDestinations(t.Context(), req); err != nil || len(explained.GetRanked()) == 0 {
+		t.Errorf("after the confirm the explanation is %v, %v", explained, err)
+	}
+}

@@ -21,17 +21,17 @@ func (s *selection) isSource(h existingClaim) bool {
 }
 
 // takeSource separates the source of a move from the claims that its instance holds, and
-// returns the claims that this request made before, which are to be kept. The instance's
-// claim by any other request is the source. There is no source if the claim now belongs to
-// another consumer (Nova's migrations). Nor is there one for an evacuation whose cell does
-// not answer: then no host of that cell can be chosen either.
+// returns the claims that this request made before, which are to be kept. A dry run keeps
+// none. The instance's claim by any other request is the source. There is no source if the
+// claim now belongs to another consumer (Nova's migrations). Nor is there one for an
+// evacuation whose cell does not answer: then no host of that cell can be chosen either.
 //
 // ALREADY_EXISTS is the error for a claim that is itself a pending move, and for a second
 // claim besides the source.
 func (s *selection) takeSource(existing []existingClaim) (own []existingClaim, err error) {
 	var others []existingClaim
 	for _, h := range existing {
-		if id := s.req.GetRequestId(); id != "" && h.claim.GetRequestId() == id {
+		if id := s.req.GetRequestId(); s.claims() && id != "" && h.claim.GetRequestId() == id {
 			own = append(own, h)
 			continue
 		}
