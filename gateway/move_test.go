@@ -317,6 +317,26 @@ func TestOperationBuildIsTheDefault(t *testing.T) {
 	w.refused(move(cellgatev1.Operation_UNSHELVE, ""), fault.AlreadyExists)
 }
 
+// The claim of a move is found again, but its cell, which also has the source, does not keep it: its disk hangs. The
+// new claim in another cell moves the source too.
+func TestRepeatedMove_CellDoesNotKeepTheClaim_NewClaimMovesTheSource(t *testing.T) {
+	for _, op := range moveOperations {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, []*testCell{newCell(1, testHost(1, 4), testHost(2, 4)), newCell(2, testHost(3, 1))}, nil)
+			source := w.built("cell1")
+			req := move(op, "m1")
+			if s := w.choose(req).GetDestinations()[0].GetSelected(); s.GetCell() != "cell1" {
+				t.Fatalf("chose %v", s)
+			}
+			w.cells[0].hook(hang("ClaimBatch"), nil)
+			s := w.choose(req).GetDestinations()[0].GetSelected()
+			if c := w.cells[1].claim(s.GetClaimId()); c.GetMovesClaimId() != source.GetClaimId() {
+				t.Errorf("%s: the new claim is %v, the source %s", op, c, source.GetClaimId())
+			}
+		})
+	}
+}
+
 // A dry run and an explanation of a move that was made already take over no claim.
 func TestDryRunOfAMove_MadeBefore_TakesNothingOver(t *testing.T) {
 	w := start(t, twoCells(), nil)

@@ -38,6 +38,10 @@ func (s *selection) takeSource(existing []existingClaim) (own []existingClaim, e
 		others = append(others, h)
 	}
 	if len(own) > 0 {
+		// If the own claim's cell does not keep it, the request goes on without that cell.
+		if i := slices.IndexFunc(others, func(h existingClaim) bool { return h.claim.GetClaimId() == own[0].claim.GetMovesClaimId() }); i >= 0 {
+			s.setSource(others[i])
+		}
 		return own, nil
 	}
 	// A known source in a cell that is not asked again is still there.
@@ -51,11 +55,16 @@ func (s *selection) takeSource(existing []existingClaim) (own []existingClaim, e
 			return nil, s.claimConflict(h)
 		}
 	}
-	s.source = &others[0]
-	if s.leavesHost() {
-		s.excludeHost(s.source.claim.GetServiceHost())
-	}
+	s.setSource(others[0])
 	return nil, nil
+}
+
+// setSource records the source of a move, and excludes its host if the instance must leave it.
+func (s *selection) setSource(h existingClaim) {
+	s.source = &h
+	if s.leavesHost() {
+		s.excludeHost(h.claim.GetServiceHost())
+	}
 }
 
 // sourceVisible refuses to move an instance without a known claim while a cell that may hold
