@@ -227,6 +227,7 @@ func TestEstimate_Changes_CountAsIfTheyWereMade(t *testing.T) {
 	}{
 		"none":         {want: [2]int32{16, 16}},
 		"one cell":     {also: func(r *cellgatev1.EstimateCapacityRequest) { r.Cells = []string{"cell2"} }, want: [2]int32{0, 16}},
+		"its uuid":     {also: func(r *cellgatev1.EstimateCapacityRequest) { r.Cells = []string{testUUID(0xc, 2)} }, want: [2]int32{0, 16}},
 		"drained":      {changes: &cellgatev1.HypotheticalChanges{DrainedHosts: []string{host(1), host(3)}}, want: [2]int32{8, 0}},
 		"added":        {changes: &cellgatev1.HypotheticalChanges{AddedHosts: []*cellgatev1.AddedHosts{{LikeHostUuid: host(3), Count: 2}}}, want: [2]int32{16, 48}},
 		"ratio of all": {changes: &cellgatev1.HypotheticalChanges{Ratios: []*cellgatev1.RatioChange{{ResourceClass: "VCPU", AllocationRatio: 0.5}}}, want: [2]int32{8, 8}},

@@ -187,13 +187,16 @@ func madeUp(kind byte, n int) schedule.ID {
 
 // start copies the tables of the cells, with the assumed changes.
 func (q *question) start(ctx context.Context, names []string, assumed *cellv1.StartTrial) error {
+	var asked []*cellclient.Cell
 	for _, name := range names {
-		if q.svc.Cells.Named(name) == nil {
+		c := q.svc.Cells.Named(name)
+		if c == nil {
 			return fault.Invalid("cells", "%s", q.svc.Cells.NoCell(name))
 		}
+		asked = append(asked, c)
 	}
 	for _, c := range q.svc.Cells.All {
-		if len(names) > 0 && !slices.Contains(names, c.Name()) {
+		if len(asked) > 0 && !slices.Contains(asked, c) {
 			continue
 		}
 		a := &trialCell{Cell: c, skip: q.svc.Gates.Disabled(c)}
