@@ -27,6 +27,9 @@ func (q *question) each(ctx context.Context, most int) (shapes []*cellgatev1.Sha
 			return nil, false, c.err
 		}
 	}
+	if err := q.checkAnswered(); err != nil {
+		return nil, false, err
+	}
 	exact = true
 	for i, s := range q.shapes {
 		if s.ranked() {

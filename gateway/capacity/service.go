@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -222,10 +223,33 @@ func (q *question) start(ctx context.Context, names []string, assumed *cellv1.St
 	if err == nil {
 		err = q.checkKnown(assumed.GetChanges())
 	}
+	if err == nil {
+		err = q.checkAnswered()
+	}
 	if err != nil {
 		q.endTrials()
 	}
 	return err
+}
+
+// checkAnswered refuses a question that no cell answers: that no instance fits is not known.
+func (q *question) checkAnswered() error {
+	var errs []error
+	var names, reasons []string
+	for _, c := range q.cells {
+		if c.err != nil {
+			errs, names = append(errs, c.err), append(names, c.Name())
+			reasons = append(reasons, c.Name()+" ("+cellclient.ReasonOf(c.err)+")")
+		}
+	}
+	if len(errs) == 0 || len(q.answering()) > 0 {
+		return nil
+	}
+	text, all := "no cell answers: "+strings.Join(reasons, "; "), strings.Join(names, ",")
+	if e := cellclient.Overloaded(errs, "%s", text); e != nil {
+		return e.With("cells", all)
+	}
+	return fault.New(fault.CellUnavailable, "%s", text).With("cells", all)
 }
 
 func (q *question) endTrials() {
