@@ -39,7 +39,8 @@ type allocations struct{ placement *keystone.Service }
 type owner struct{ project, user string }
 
 // write writes the allocations of an answer, all or none, as nova-scheduler does. If Placement
-// refuses a host for lack of room, full is its service host.
+// refuses a host for lack of room, full is its service host. If ctx is cancelled, what was written
+// stays: the message is delivered again, and the next gateway may have written the same.
 func (w *allocations) write(ctx context.Context, all []*cellgatev1.Destinations, of owner) (full string, err error) {
 	c, err := w.placement.Client(ctx)
 	if err != nil {
@@ -68,8 +69,8 @@ func (w *allocations) write(ctx context.Context, all []*cellgatev1.Destinations,
 			return err
 		})
 	}
-	if err = calls.Wait(); err == nil {
-		return "", nil
+	if err = calls.Wait(); err == nil || errors.Is(ctx.Err(), context.Canceled) {
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keystone.Timeout)
 	defer cancel()

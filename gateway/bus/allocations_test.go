@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,8 @@ import (
 // fakePlacement is Keystone, and the allocations of a Placement in which all providers but those in full have room.
 type fakePlacement struct {
 	full map[string]bool
+	// before is called with each request.
+	before func(*http.Request)
 
 	mu          sync.Mutex
 	allocations map[string]map[string]any
@@ -28,6 +31,9 @@ type fakePlacement struct {
 }
 
 func (p *fakePlacement) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.before != nil {
+		p.before(r)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	answer := func(status int, body any) {
@@ -156,6 +162,31 @@ func TestSelectDestinations_InstanceHasAllocations_KeepsThem(t *testing.T) {
 		if on := p.allocations[id]; len(on) != 2 || on["a"] == nil || on["old"] == nil {
 			t.Errorf("allocations %v", on)
 		}
+	}
+}
+
+// If the connection to the broker is lost, another gateway gets the message, and goes on with the claims and
+// allocations of this one.
+func TestSelectDestinations_ConnectionLostDuringWrite_KeepsClaimsAndAllocations(t *testing.T) {
+	ctx, lose := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	var puts atomic.Int32
+	p := &fakePlacement{before: func(r *http.Request) {
+		if r.Method == http.MethodPut && puts.Add(1) == 4 {
+			lose()
+			<-over
+		}
+	}}
+	b, g := writingBus(t, p, "a", "b", "c", "d")
+	_, failed, err := b.dispatch(ctx, recordings(t)["groups"].request(t))
+	close(over)
+	if failed != nil || err == nil {
+		t.Fatal(failed, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(g.released) != 0 || slices.Contains(p.calls, http.MethodDelete) {
+		t.Errorf("released %v, calls %v", g.released, p.calls)
 	}
 }
 

@@ -65,8 +65,9 @@ func (b *Bus) askAndWrite(ctx context.Context, r *request, a *arguments) (*cellg
 			return answer, err
 		}
 		full, err := b.allocations.write(ctx, answer.GetDestinations(), a.owner())
-		if err == nil {
-			return answer, nil
+		if err == nil || errors.Is(ctx.Err(), context.Canceled) {
+			// After a cancellation the message is delivered again, and a gateway may already go on with the claims.
+			return answer, err
 		}
 		b.log.Warn("the allocations of an answer are not in Placement; its claims are released", "request", r.APIRequest, "err", err)
 		for _, d := range answer.GetDestinations() {
