@@ -26,7 +26,7 @@ const (
 	consumerVersion = "1.28"
 )
 
-// errPlacementFull: Placement has no room on a host on which the cell has room.
+// errPlacementFull: Placement has no room on a host on which the cell has room, or does not have the host's provider.
 var errPlacementFull = errors.New("the allocation is refused by Placement")
 
 // errPlacementChanged: another process wrote allocations of the consumer meanwhile.
@@ -39,7 +39,7 @@ type allocations struct{ placement *keystone.Service }
 type owner struct{ project, user string }
 
 // write writes the allocations of an answer, all or none, as nova-scheduler does. If Placement
-// refuses a host for lack of room, full is its service host. If ctx is cancelled, what was written
+// refuses a host (errPlacementFull), full is its service host. If ctx is cancelled, what was written
 // stays: the message is delivered again, and the next gateway may have written the same.
 func (w *allocations) write(ctx context.Context, all []*cellgatev1.Destinations, of owner) (full string, err error) {
 	c, err := w.placement.Client(ctx)
@@ -153,10 +153,11 @@ func call(ctx context.Context, c *gophercloud.ServiceClient, method, consumer, v
 	return err
 }
 
-// whyRefused gives the code and the text of a conflict; both are empty for any other error.
+// whyRefused gives the code and the text of a refusal: a conflict, or a provider that Placement does not have. Both are
+// empty for any other error.
 func whyRefused(err error) (code, detail string) {
 	var e gophercloud.ErrUnexpectedResponseCode
-	if !errors.As(err, &e) || e.Actual != http.StatusConflict {
+	if !errors.As(err, &e) || e.Actual != http.StatusConflict && e.Actual != http.StatusBadRequest {
 		return "", ""
 	}
 	var body struct {

@@ -18,9 +18,10 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// fakePlacement is Keystone, and the allocations of a Placement in which all providers but those in full have room.
+// fakePlacement is Keystone, and the allocations of a Placement that lacks the providers in missing, and in which all
+// others but those in full have room.
 type fakePlacement struct {
-	full map[string]bool
+	full, missing map[string]bool
 	// before is called with each request.
 	before func(*http.Request)
 
@@ -41,8 +42,8 @@ func (p *fakePlacement) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(body)
 	}
-	refuse := func(code, detail string) {
-		answer(http.StatusConflict, map[string]any{"errors": []any{map[string]any{"code": code, "detail": detail}}})
+	refuse := func(status int, code, detail string) {
+		answer(status, map[string]any{"errors": []any{map[string]any{"code": code, "detail": detail}}})
 	}
 	if r.URL.Path == "/v3/auth/tokens" {
 		w.Header().Set("X-Subject-Token", "t")
@@ -69,12 +70,16 @@ func (p *fakePlacement) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_, has := p.allocations[id]
 		if has != (body.Generation != nil) || has && *body.Generation != p.generation[id] {
-			refuse("placement.concurrent_update", "consumer generation conflict - expected null")
+			refuse(http.StatusConflict, "placement.concurrent_update", "consumer generation conflict - expected null")
 			return
 		}
 		for provider := range body.Allocations {
 			if p.full[provider] {
-				refuse("placement.undefined_code", "Unable to allocate inventory: capacity exceeded")
+				refuse(http.StatusConflict, "placement.undefined_code", "Unable to allocate inventory: capacity exceeded")
+				return
+			}
+			if p.missing[provider] {
+				refuse(http.StatusBadRequest, "placement.undefined_code", "Allocation for resource provider '"+provider+"' that does not exist.")
 				return
 			}
 		}
@@ -128,18 +133,19 @@ func TestSelectDestinations_WritesAllocations_OneCallAnInstance(t *testing.T) {
 
 // The bus asks again without the host that Placement refuses. No claim or allocation of the first answer stays.
 func TestSelectDestinations_PlacementRefusesAHost_AsksForAnother(t *testing.T) {
-	p := &fakePlacement{full: map[string]bool{"b": true}}
-	b, g := writingBus(t, p, "a", "b", "c", "d")
-	if _, failed, err := b.dispatch(t.Context(), recordings(t)["groups"].request(t)); failed != nil || err != nil {
-		t.Fatal(failed, err)
-	}
-	for id, on := range p.allocations {
-		if on["b"] != nil {
-			t.Errorf("%s is on the full host: %v", id, on)
+	for _, p := range []*fakePlacement{{full: map[string]bool{"b": true}}, {missing: map[string]bool{"b": true}}} {
+		b, g := writingBus(t, p, "a", "b", "c", "d")
+		if _, failed, err := b.dispatch(t.Context(), recordings(t)["groups"].request(t)); failed != nil || err != nil {
+			t.Fatal(failed, err)
 		}
-	}
-	if slices.Sort(g.released); len(p.allocations) != 4 || !slices.Equal(g.released, []string{"claim-a", "claim-b", "claim-c", "claim-d"}) {
-		t.Errorf("allocations %v, released %v", p.allocations, g.released)
+		for id, on := range p.allocations {
+			if on["b"] != nil {
+				t.Errorf("%s is on the refused host: %v", id, on)
+			}
+		}
+		if slices.Sort(g.released); len(p.allocations) != 4 || !slices.Equal(g.released, []string{"claim-a", "claim-b", "claim-c", "claim-d"}) {
+			t.Errorf("allocations %v, released %v", p.allocations, g.released)
+		}
 	}
 }
 
