@@ -78,8 +78,7 @@ func readArguments(r *request) (*arguments, *failure) {
 
 // request makes the gateway's request. Its id is made of the caller's API request and of everything that is
 // asked. So the same message delivered again has the same id, and another attempt of the same API request
-// has another. The package cellgate_nova for conductors (deploy/nova) makes the same ids, so that a cloud may
-// switch from it to the bus.
+// has another.
 func (a *arguments) request(apiRequest string, most int, ttl *durationpb.Duration, operation cellgatev1.Operation) (*cellgatev1.SelectDestinationsRequest, error) {
 	spec, err := structpb.NewStruct(a.spec)
 	if err != nil {
