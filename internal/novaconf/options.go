@@ -157,7 +157,7 @@ func tableOfOptions() []option {
 			noEffect("hosts of equal weight are always shuffled, by the request's seed"),
 		opt(scheduler, "max_attempts", integer, "3", "scheduler_max_attempts").from(1),
 		opt(scheduler, "discover_hosts_in_cells_interval", integer, "-1").
-			noEffect("a host is known once its agent has reported to its cell"),
+			noEffect("only nova-scheduler maps new hosts to cells by itself: without it, run nova-manage cell_v2 discover_hosts for each new host"),
 		opt(scheduler, "max_placement_results", integer, "1000").
 			noEffect("every host is looked at"),
 		opt(scheduler, "workers", integer, "").

@@ -136,7 +136,7 @@ available_filters = nova.scheduler.filters.all_filters
 `},
 			filters: append(slices.Clone(novas), "PciPassthroughFilter"),
 			notes: []string{
-				"a.conf:10 [scheduler] discover_hosts_in_cells_interval: has no effect here: a host is known once its agent",
+				"a.conf:10 [scheduler] discover_hosts_in_cells_interval: has no effect here: only nova-scheduler maps new hosts",
 				"a.conf:11 [scheduler] workers: has no effect here",
 			},
 		},
