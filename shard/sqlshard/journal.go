@@ -94,40 +94,71 @@ func trimmed(id shard.LaneID, seq uint64) error {
 	return fault.New(fault.Gone, "the journal does not have what follows entry %d of lane %s/%d", seq, id.Replica, id.Incarnation)
 }
 
+// seenLanes is what a read of the journal learnt about the lanes.
+type seenLanes struct {
+	all []laneRow
+	// ends has the last entries of fenced lanes that were read to their end. No entry follows these, so that a
+	// replica that starts again and again does not make every read of the journal longer.
+	ends map[shard.LaneID]uint64
+}
+
+// unread gives those of lanes that may have entries after a cursor. drops is fenced and still gets entries.
+func (seen *seenLanes) unread(lanes []laneRow, from shard.Cursor) []shard.LaneID {
+	var ids []shard.LaneID
+	for _, l := range lanes {
+		if end, ended := seen.ends[l.id]; !ended || !l.fenced || from[l.id] != end {
+			ids = append(ids, l.id)
+		}
+	}
+	return ids
+}
+
 // readAfter reads the lanes, at most limit entries of each after a cursor, and all entries of drops. It is one
 // statement, unless there are lanes that this store does not know yet. The entry at the cursor must exist, unless it
 // was trimmed.
 func (s *Store) readAfter(ctx context.Context, c *pgx.Conn, from shard.Cursor, limit int) (lanes []laneRow, found []packedEntry, err error) {
-	var asked []shard.LaneID
-	if known := s.lanes.Load(); known != nil {
-		asked = *known
+	seen := s.lanes.Load()
+	if seen == nil {
+		seen = &seenLanes{}
 	}
+	asked := seen.unread(seen.all, from)
 	for {
-		lanes, entries, err := tailOnce(ctx, c, asked, from, limit)
+		lanes, entries, err := s.tailOnce(ctx, c, asked, from, limit)
 		if err != nil {
 			return nil, nil, err
 		}
 		if err := s.checkFence(lanes); err != nil {
 			return nil, nil, err
 		}
-		ids := column(lanes, func(l laneRow) shard.LaneID { return l.id })
-		if !slices.ContainsFunc(ids, func(id shard.LaneID) bool { return !slices.Contains(asked, id) }) {
-			for _, l := range lanes {
-				list, err := l.follow(from[l.id], entries[l.id])
-				if err != nil {
-					return nil, nil, err
-				}
-				found = append(found, list...)
-			}
-			s.lanes.Store(&ids)
-			return lanes, found, nil
+		ids := seen.unread(lanes, from)
+		if slices.ContainsFunc(ids, func(id shard.LaneID) bool { return !slices.Contains(asked, id) }) {
+			asked = ids
+			continue
 		}
-		asked = ids
+		now := &seenLanes{all: lanes, ends: make(map[shard.LaneID]uint64, len(seen.ends))}
+		for _, l := range lanes {
+			if end, ended := seen.ends[l.id]; ended && l.fenced {
+				now.ends[l.id] = end
+			}
+			if !slices.Contains(ids, l.id) {
+				continue
+			}
+			list, err := l.follow(from[l.id], entries[l.id])
+			if err != nil {
+				return nil, nil, err
+			}
+			found = append(found, list...)
+			if l.fenced && l.id != drops && len(entries[l.id]) <= limit {
+				now.ends[l.id] = from[l.id] + uint64(len(list))
+			}
+		}
+		s.lanes.Store(now)
+		return lanes, found, nil
 	}
 }
 
 // tailOnce reads all lanes, and the entries of the asked lanes from the one at the cursor on.
-func tailOnce(ctx context.Context, c *pgx.Conn, asked []shard.LaneID, from shard.Cursor, limit int) (lanes []laneRow, entries map[shard.LaneID][]packedEntry, err error) {
+func (s *Store) tailOnce(ctx context.Context, c *pgx.Conn, asked []shard.LaneID, from shard.Cursor, limit int) (lanes []laneRow, entries map[shard.LaneID][]packedEntry, err error) {
 	args := make([]any, 0, tailParameters*len(asked))
 	for _, id := range asked {
 		most := int64(limit) + 1
@@ -136,7 +167,7 @@ func tailOnce(ctx context.Context, c *pgx.Conn, asked []shard.LaneID, from shard
 		}
 		args = append(args, id.Replica, int64(id.Incarnation), int64(from[id]), most)
 	}
-	rows, err := c.Query(ctx, readTail(len(asked)), args...)
+	rows, err := c.Query(ctx, s.grammar.readTail(len(asked)), args...)
 	if err != nil {
 		return nil, nil, err
 	}

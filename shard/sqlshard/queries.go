@@ -186,19 +186,24 @@ const tailParameters = 4
 
 // readTail reads all lanes, and the entries of that many of them: the named entry without its body, if it exists, and
 // those after it. Each lane has its own range in the text, because CockroachDB only joins with ranges from 21.2 on.
-// nth is the lane's place in the parameters. Rows of lanes have a replica and fenced; rows of entries do not. The
-// outermost WHERE is as in readStanding.
-func readTail(lanes int) string {
-	var b, types strings.Builder
+// nth is the lane's place in the parameters. Rows of lanes have a replica and fenced; rows of entries do not.
+func (s server) readTail(lanes int) string {
+	var b strings.Builder
 	fmt.Fprintf(&b, "SELECT nth, replica, number, at, fenced, entry FROM (\n(%s)", tailLanes)
 	for n := range lanes {
 		p := tailParameters * n
 		fmt.Fprintf(&b, `
 UNION ALL (SELECT %d::int8, NULL::text, seq, written_at, NULL::bool, CASE WHEN seq > $%d::int8 THEN entry END FROM journal
 WHERE replica = $%d::text AND incarnation = $%d::int8 AND seq >= $%d::int8 ORDER BY seq LIMIT $%d::int8)`, n, p+3, p+1, p+2, p+3, p+4)
-		fmt.Fprintf(&types, " AND $%d::text IS NOT NULL AND $%d::int8 IS NOT NULL AND $%d::int8 IS NOT NULL AND $%d::int8 IS NOT NULL", p+1, p+2, p+3, p+4)
 	}
-	b.WriteString(") AS told WHERE true" + types.String())
+	b.WriteString(") AS found")
+	if s.typesByConditions() {
+		b.WriteString(" WHERE true")
+		for n := range lanes {
+			p := tailParameters * n
+			fmt.Fprintf(&b, " AND $%d::text IS NOT NULL AND $%d::int8 IS NOT NULL AND $%d::int8 IS NOT NULL AND $%d::int8 IS NOT NULL", p+1, p+2, p+3, p+4)
+		}
+	}
 	return b.String()
 }
 

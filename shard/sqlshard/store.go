@@ -30,8 +30,8 @@ type Store struct {
 	count  Counters
 	// own is the lane that was opened last; nil for none.
 	own atomic.Pointer[shard.LaneID]
-	// lanes are those that Tail saw last; nil for none.
-	lanes atomic.Pointer[[]shard.LaneID]
+	// lanes is what Tail saw last; nil for nothing.
+	lanes atomic.Pointer[seenLanes]
 	// boundsIdle: the server accepts idle_in_transaction_session_timeout.
 	boundsIdle bool
 
