@@ -3,6 +3,8 @@ package claims
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 )
 
 const (
-	// maxMoves bounds the moves looked up in one pass; the next pass looks up the others.
+	// maxMoves bounds the moves looked up in one pass. If there are more, each pass begins at a random one.
 	maxMoves = 256
 	// maxSettled bounds the moves remembered as settled, maxFinished those that this gateway finished.
 	maxSettled, maxFinished = 65_536, 256
@@ -65,50 +67,74 @@ func (svc *Service) watchMoves(ctx context.Context) {
 	}
 }
 
-// find gives the unfinished moves, and those that this gateway finished recently.
-func (m *unfinishedMoves) find(ctx context.Context, svc *Service, seen []*cellFindings) (found, finished []*cellgatev1.Finding) {
-	looked := 0
-search:
+// arrival is the new claim of a move, and the cells that the instance left and came to.
+type arrival struct {
+	*cellv1.MovedIn
+	from, to *cellclient.Cell
+}
+
+// unsettled gives the moves whose source may be live.
+func (m *unfinishedMoves) unsettled(ctx context.Context, svc *Service, seen []*cellFindings) (moves []arrival) {
 	for _, s := range seen {
 		for _, in := range s.movedIn {
-			if m.isSettled(in.GetClaimId()) {
-				continue
-			}
-			if looked++; looked > maxMoves || ctx.Err() != nil {
-				break search
-			}
-			from := svc.cells.Named(in.GetFromCell())
-			if from == nil {
+			switch from := svc.cells.Named(in.GetFromCell()); {
+			case m.isSettled(in.GetClaimId()):
+			case from == nil:
 				svc.log.DebugContext(ctx, "the source of a move is in a cell that is not configured", "cell", in.GetFromCell(), "claim", in.GetFromClaimId())
-				continue
-			}
-			source, err := from.FindClaim(ctx, svc.cfg.ClaimBudget, in.GetFromClaimId())
-			switch {
-			case err != nil:
-				svc.log.DebugContext(ctx, "the source claim of a move cannot be read", "cell", in.GetFromCell(), "claim", in.GetFromClaimId(), "error", err)
-			case !live(source):
-				m.settle(in.GetClaimId())
-			case source.GetState() != cellgatev1.ClaimState_CONFIRMED || source.GetConsumerUuid() != in.GetConsumerUuid():
-				// A pending source ends with its lease. A source that was transferred is its new consumer's to end.
 			default:
-				found = append(found, &cellgatev1.Finding{
-					Kind: cellgatev1.Finding_UNFINISHED_MOVE, Cell: in.GetFromCell(), HostUuid: source.GetHostUuid(), ServiceHost: source.GetServiceHost(),
-					ClaimId: source.GetClaimId(), ConsumerUuid: source.GetConsumerUuid(),
-					OtherCell: s.cell.Name(), OtherHostUuid: in.GetHostUuid(), OtherClaimId: in.GetClaimId(), Since: in.GetSince(),
-					Detail: fmt.Sprintf("host %s of cell %s reports the instance, with claim %s; what it left is charged still", in.GetServiceHost(), s.cell.Name(), in.GetClaimId()),
-				})
+				moves = append(moves, arrival{in, from, s.cell})
 			}
+		}
+	}
+	return moves
+}
+
+// someMoves gives at most maxMoves of the moves, from a random one on: moves that stay unfinished must not keep the
+// others waiting.
+func someMoves(moves []arrival) []arrival {
+	if len(moves) <= maxMoves {
+		return moves
+	}
+	at := rand.N(len(moves))
+	return slices.Concat(moves[at:], moves[:at])[:maxMoves]
+}
+
+// find gives the unfinished moves, and those that this gateway finished recently.
+func (m *unfinishedMoves) find(ctx context.Context, svc *Service, seen []*cellFindings) (found, finished []*cellgatev1.Finding) {
+	moves := m.unsettled(ctx, svc, seen)
+	for _, in := range someMoves(moves) {
+		if ctx.Err() != nil {
+			break
+		}
+		source, err := in.from.FindClaim(ctx, svc.cfg.ClaimBudget, in.GetFromClaimId())
+		switch {
+		case err != nil:
+			svc.log.DebugContext(ctx, "the source claim of a move cannot be read", "cell", in.GetFromCell(), "claim", in.GetFromClaimId(), "error", err)
+		case !live(source):
+			m.settle(in.GetClaimId())
+		case source.GetState() != cellgatev1.ClaimState_CONFIRMED || source.GetConsumerUuid() != in.GetConsumerUuid():
+			// A pending source ends with its lease. A source that was transferred is its new consumer's to end.
+		default:
+			found = append(found, &cellgatev1.Finding{
+				Kind: cellgatev1.Finding_UNFINISHED_MOVE, Cell: in.GetFromCell(), HostUuid: source.GetHostUuid(), ServiceHost: source.GetServiceHost(),
+				ClaimId: source.GetClaimId(), ConsumerUuid: source.GetConsumerUuid(),
+				OtherCell: in.to.Name(), OtherHostUuid: in.GetHostUuid(), OtherClaimId: in.GetClaimId(), Since: in.GetSince(),
+				Detail: fmt.Sprintf("host %s of cell %s reports the instance, with claim %s; what it left is charged still", in.GetServiceHost(), in.to.Name(), in.GetClaimId()),
+			})
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	kept := map[string]string{}
-	for _, f := range found {
-		if why := m.kept[f.GetClaimId()]; why != "" {
-			f.Repair, kept[f.GetClaimId()] = why, why
+	for _, in := range moves {
+		if why := m.kept[in.GetFromClaimId()]; why != "" {
+			kept[in.GetFromClaimId()] = why
 		}
 	}
 	m.kept = kept
+	for _, f := range found {
+		f.Repair = kept[f.GetClaimId()]
+	}
 	for _, f := range m.finished {
 		finished = append(finished, proto.CloneOf(f))
 	}
