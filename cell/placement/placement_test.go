@@ -6,9 +6,11 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"cellgate/cell"
 	"cellgate/internal/celltest"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -319,4 +321,25 @@ func TestWritePlacement_BadInput_NamesTheField(t *testing.T) {
 	w.demands("nothing is left", w.lists(&cellv1.ListProvidersRequest{}), []string(nil))
 	w.writes(shard.ParentNotFound, &cellv1.WritePlacementRequest{Providers: []*cellv1.ProviderChange{created(1, 5, func(c *cellv1.ProviderChange) { c.ParentUuid = new(provider(2)) })}})
 	w.writes(shard.ConsumerNotFound, &cellv1.WritePlacementRequest{Consumers: []*cellv1.ConsumerChange{{Uuid: consumer(1), AnyGeneration: true, MustExist: true}}})
+}
+
+// A client reads at one replica what it has just written at another one, however seldom that reads the journal.
+func TestUpToDate_WrittenAtAnotherReplica_IsRead(t *testing.T) {
+	w := start(t)
+	w.writes("", &cellv1.WritePlacementRequest{Providers: []*cellv1.ProviderChange{created(1, 100)}})
+	other := celltest.Run(t, celltest.Config{Name: "one", UUID: cellUUID, Replica: "r2", Store: w.store, Change: func(c *cell.Config) { c.TailEvery = time.Hour }})
+	w.writes("", &cellv1.WritePlacementRequest{Providers: []*cellv1.ProviderChange{created(2, 100)}})
+	for _, write := range []*cellv1.WritePlacementRequest{
+		{Consumers: []*cellv1.ConsumerChange{given(1, provider(2), 5)}},
+		{Providers: []*cellv1.ProviderChange{{Uuid: provider(2), Name: new("renamed")}}},
+	} {
+		if got, err := other.Placement.WritePlacement(t.Context(), write); err != nil || got.GetRefusal() != nil {
+			t.Errorf("a write of a provider that the other replica has made: %v, %v", got, err)
+		}
+	}
+	w.writes("", &cellv1.WritePlacementRequest{Consumers: []*cellv1.ConsumerChange{given(2, provider(1), 5)}})
+	held, err := other.Placement.ListConsumers(t.Context(), &cellv1.ListConsumersRequest{Uuids: []string{consumer(2)}})
+	if err != nil || len(held.GetConsumers()) != 1 {
+		t.Errorf("what the other replica wrote for a consumer: %v, %v", held, err)
+	}
 }

@@ -24,12 +24,19 @@ func New(state *replica.State, loaded func() error) *Service {
 	return &Service{state: state, loaded: loaded}
 }
 
-// upToDate waits until the rows have everything that was written before the call.
+// upToDate waits until the rows have everything that any replica acknowledged before the call. A client of the
+// Placement API reads what it has just written, and not always at the same replica.
 func (s *Service) upToDate(ctx context.Context) error {
 	if err := s.loaded(); err != nil {
 		return err
 	}
-	return s.state.Journal.AwaitFresh(ctx)
+	if !s.state.Journal.HasOthers() {
+		return s.state.Journal.AwaitFresh(ctx)
+	}
+	if err := s.state.Journal.CatchUp(ctx); err != nil && ctx.Err() == nil {
+		return replica.StoreFault(err)
+	}
+	return ctx.Err()
 }
 
 // maxPage bounds the rows of a page: a provider with some hundred traits takes 5 KB.
