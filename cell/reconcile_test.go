@@ -380,6 +380,27 @@ func TestAnInstanceOnTwoHostsIsReported(t *testing.T) {
 	})
 }
 
+// A host that is removed takes its findings with it, even those that only its agent's report could resolve.
+func TestFindings_HostIsRemoved_AreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), soon)
+		a, b := boot(t, 1, 8, r), boot(t, 2, 8, r)
+		r.must(newClaim("k1", 1, 1, 2), confirm("k1", 1))
+		a.run(1, 2)
+		b.run(1, 2)
+		time.Sleep(found)
+		r.stand(elsewhere)
+		b.stop()
+		time.Sleep(found)
+		r.stand(elsewhere) // nobody knows whether the instance is still there
+		if _, err := r.cells.RemoveHost(t.Context(), &cellv1.RemoveHostRequest{HostUuid: hostUUID(2), Reason: "scrapped"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(found)
+		r.stand()
+	})
+}
+
 // Adopted instances may use more than the host has, and a report may reduce the inventory.
 func TestMoreInUseThanThereIsIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -167,20 +167,19 @@ func (r *Reconciler) examineHost(l *round, host string) {
 	}
 }
 
-// recordRound records a round. A mismatch that the round did not see is resolved. Mismatches that only a
-// report shows stay while there is no comparable report and their claim is live.
+// recordRound records a round. A mismatch that the round did not see is resolved. While the host is in service,
+// two kinds stay: differences of usage, until an audit resolves them, and mismatches that only a report shows,
+// while there is no comparable report and their claim is live.
 func (r *Reconciler) recordRound(l *round) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, c := range r.open {
+		_, present := l.present[key.host]
 		switch f, seen := l.seen[key]; {
 		case seen:
 			c.finding = f
-		case key.kind == cellgatev1.Finding_USAGE_DIFFERS:
-			if _, there := l.present[key.host]; !there {
-				delete(r.open, key)
-			}
-		case key.fromReports() && l.compared[key.host] == nil && (key.claim == "" || r.rows.Claim(key.claim) != nil):
+		case present && key.kind == cellgatev1.Finding_USAGE_DIFFERS:
+		case present && key.fromReports() && l.compared[key.host] == nil && (key.claim == "" || r.rows.Claim(key.claim) != nil):
 		default:
 			if !c.asked.IsZero() {
 				r.rememberLocked(c, l.now)
