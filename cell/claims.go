@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -25,7 +26,7 @@ func (s *scheduler) ClaimBatch(ctx context.Context, req *cellv1.ClaimBatchReques
 	for i, in := range req.GetOps() {
 		op, err := opOf(in)
 		if err == nil && in.GetRelease().GetUnlessReported() {
-			err = s.agents.InstanceGone(op.Release.ClaimID)
+			err = cmp.Or(s.loaded(), s.agents.InstanceGone(op.Release.ClaimID))
 		}
 		if err != nil {
 			out[i] = &cellv1.ClaimOutcome{Refusal: refusalOfError(err)}

@@ -94,6 +94,17 @@ func TestAReplicaAnswersWhileItLoads(t *testing.T) {
 	}
 }
 
+// A replica that is loading does not know what hosts report, so it releases nothing on the condition that a host does
+// not report the instance.
+func TestRelease_UnlessReportedWhileLoading_IsRefused(t *testing.T) {
+	cold, other, _, resume := coldReplica(t, 2)
+	other.must(newClaim("k1", 1, 1, 1), confirm("k1", 1))
+	if got := cold.unlessReported("k1", 1); got != fault.CellUnavailable {
+		t.Errorf("refused as %q", got)
+	}
+	resume()
+}
+
 // Without a HostFinder the replica cannot answer. It is not ready until its table is loaded.
 func TestAReplicaWithoutAFilterServesOnceItIsLoaded(t *testing.T) {
 	store := newColdStore(newStore(t))
