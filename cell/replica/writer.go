@@ -33,14 +33,12 @@ type Writer struct {
 	imports *importAge
 	// touched collects the hosts that the next version changes, before it is published; may be nil.
 	touched *TouchedHosts
-	// orphanInstances are instances whose host is not known yet, by host.
-	orphanInstances map[string][]string
 }
 
 func newWriter(cellUUID string, r *Rows, l *liveness.Tracker, v *proposals.Versions, imports *importAge, touched *TouchedHosts, log *slog.Logger) *Writer {
 	return &Writer{
 		cell: cellUUID, rows: r, live: l, versions: v, imports: imports, touched: touched, log: log,
-		in: make(chan tableUpdate, 16), orphanInstances: map[string][]string{},
+		in: make(chan tableUpdate, 16),
 	}
 }
 
@@ -129,10 +127,11 @@ func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 		case whole:
 			e.PutHost(hostOf(w.cell, row, w.rows.Conditions(row, w.silent(d, row)).Down()))
 			d.hardware[uuid] = struct{}{}
-			for _, instance := range w.orphanInstances[uuid] {
-				d.instances[instance] = struct{}{}
+			if _, known := before.Host(row.id); !known {
+				for _, c := range w.rows.ClaimsOn(uuid) {
+					d.instances[c.Instance()] = struct{}{}
+				}
 			}
-			delete(w.orphanInstances, uuid)
 		default:
 			v := viewOf(row)
 			if h, known := before.Host(row.id); known {
@@ -199,11 +198,9 @@ func (w *Writer) editInstance(e *schedule.Edit, uuid string) {
 			w.log.Error("a claim's host is not readable and was left out of the table", "claim_id", c.ClaimID, "err", err)
 			continue
 		}
-		if put(host, member) {
+		if put(host, member) { // otherwise the host is not in the table: it brings its instances when it comes
 			put = e.AddConsumer
-			continue
 		}
-		w.orphanInstances[c.HostUUID] = append(w.orphanInstances[c.HostUUID], uuid)
 	}
 }
 
