@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -196,5 +197,25 @@ func TestAnAgentUnderAGate(t *testing.T) {
 		g.report(65)
 		row("fallen back", true)
 		r.usedVCPUs(1, 1)
+	})
+}
+
+// apartStore is a shard whose time is an hour behind the machine's clock.
+type apartStore struct{ *testStore }
+
+func (s apartStore) Now(ctx context.Context) (time.Time, error) {
+	now, err := s.testStore.Now(ctx)
+	return now.Add(-time.Hour), err
+}
+
+// The age of an import is in store time from the start on.
+func TestPropose_StoreTimeApart_AnswersOnceImported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, apartStore{newStore(t)})
+		g := &importing{testCell: r, hosts: map[int][]int{1: nil}}
+		g.report(65)
+		if p := r.propose(query(1)); p.GetPassed() != 1 {
+			t.Errorf("it proposes %v", p)
+		}
 	})
 }

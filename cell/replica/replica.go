@@ -100,8 +100,8 @@ func (t *Replica) StartWriter() (end func()) {
 	}
 }
 
-// OpenLane opens the replica's lane and reads the gate, so that requests can be answered before the
-// table is loaded. If reading the gate fails, the load brings it.
+// OpenLane opens the replica's lane and reads store time and the gate, so that requests can be answered
+// before the table is loaded. If reading the gate fails, the load brings it.
 func (t *Replica) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {
 	lane, err := t.cfg.Store.OpenLane(ctx, replica)
 	if err != nil {
@@ -111,6 +111,9 @@ func (t *Replica) OpenLane(ctx context.Context, replica string) (shard.Lane, err
 	t.Versions.SetIncarnation(fmt.Sprintf("%s-%d", lane.ID().Replica, lane.ID().Incarnation))
 	ctx, cancel := context.WithTimeout(ctx, shard.ApplyLimit)
 	defer cancel()
+	if now, err := t.cfg.Store.Now(ctx); err == nil { // otherwise the keeper compares within a minute
+		t.StoreTime.compare(now)
+	}
 	// No row has this revision, so the shard refuses the operation and returns the current row.
 	a, err := lane.Apply(ctx, []shard.Op{{MoveGate: &shard.MoveGate{Revision: -1, State: shard.GateNative}}})
 	if err != nil || len(a.Outcomes) != 1 {
