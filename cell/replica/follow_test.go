@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"cellgate/internal/fault"
 	"cellgate/shard"
 )
 
@@ -18,5 +19,13 @@ func TestAPositionDoesNotNameDroppedLanes(t *testing.T) {
 	f.moveTo(shard.Cursor{other: 4})
 	if want := (shard.Cursor{own: 1, other: 4}); !maps.Equal(f.Position(), want) {
 		t.Errorf("the position is %v, want %v", f.Position(), want)
+	}
+}
+
+func TestAwaitFresh_JournalIsNoLongerRead_Fails(t *testing.T) {
+	j := newJournal()
+	close(j.over)
+	if err := j.AwaitFresh(t.Context()); fault.KindOf(err) != fault.CellUnavailable {
+		t.Errorf("it fails with %v", err)
 	}
 }

@@ -172,6 +172,8 @@ func (j *Journal) AwaitFresh(ctx context.Context) error {
 		j.hurryUp()
 		select {
 		case <-reading:
+		case <-j.over:
+			return ErrStopping()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
