@@ -352,3 +352,29 @@ func TestARefusedHostsClaimsStay(t *testing.T) {
 		}
 	})
 }
+
+// A stream may name another host before a state of it was accepted. The refusal of the host before does not stay.
+func TestRefusal_StreamNamesAnotherHost_EndsWithTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		for n := range 2 {
+			r.register(plainState(n, 8)).cancel()
+		}
+		synctest.Wait()
+		a := r.agent()
+		for n := range 2 {
+			s := implausible(plainState(n, 8))
+			s.Version = 2
+			if m := a.report(s); m.GetRefused() == nil {
+				t.Fatalf("host %d: %v", n, m)
+			}
+		}
+		a.cancel()
+		synctest.Wait()
+		for n := range 2 {
+			if f := r.cell.agents.RefusalOf(hostUUID(n)); f != nil {
+				t.Errorf("a state of host %d counts as refused: %+v", n, f)
+			}
+		}
+	})
+}

@@ -82,6 +82,9 @@ func (t *registration) refusedWhole(ctx context.Context, in *agentv1.FullState, 
 func (a *stream) setRefusal(f *refusal) {
 	if a.refusal != nil {
 		f.since = a.refusal.since
+		if a.refusal.host != f.host {
+			a.refusals.forget(a, a.refusal.host)
+		}
 	}
 	a.refusal = f
 	a.refusals.note(a, f)
