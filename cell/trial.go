@@ -23,6 +23,8 @@ const (
 	// trialWait is how long a request waits for a slot: the replica may not know yet that another
 	// request has just ended.
 	trialWait = time.Second
+	// maxAddedHosts bounds the copies of hosts that a trial makes: 50,000 take about 100 MB, and a second.
+	maxAddedHosts = 50_000
 	// trialRest is how long a trial pauses after about as much work, to leave the processor to others.
 	trialRest = 2 * time.Millisecond
 )
@@ -119,6 +121,13 @@ func (t *trial) rest() error {
 
 func (t *trial) start(in *cellv1.StartTrial) (*cellv1.TryPlacementsResponse, error) {
 	c := t.cell
+	added := 0
+	for _, x := range in.GetChanges().GetAddedHosts() {
+		added += int(x.GetCount())
+	}
+	if added > maxAddedHosts {
+		return nil, fault.Invalid("changes.added_hosts", "are %d hosts together; at most %d are possible", added, maxAddedHosts)
+	}
 	g := c.rows.TableGate.Load() // before the table, which is as new then
 	if why := c.table.Imports.WhyUnavailable(g); why != "" {
 		return nil, fault.New(fault.CellUnavailable, "%s", why)
