@@ -92,11 +92,9 @@ type Service struct {
 	disabled, forcedDown, Up bool
 	// reason is that of disabled.
 	reason string
-	// lastSeen is zero for never. changedAt, when the row was written, is used where lastSeen is
-	// unknown.
-	lastSeen  time.Time
-	changedAt time.Time
-	Nodes     []string
+	// lastSeen is zero for never.
+	lastSeen time.Time
+	Nodes    []string
 	// leftOut are the service's compute nodes that no gateway can answer from.
 	leftOut []string
 }

@@ -36,9 +36,6 @@ func servicesOf(all []*cellv1.LegacyService) (services []Service) {
 		if in.GetLastSeen() != nil {
 			one.lastSeen = in.GetLastSeen().AsTime()
 		}
-		if in.GetChangedAt() != nil {
-			one.changedAt = in.GetChangedAt().AsTime()
-		}
 		for _, uuid := range in.GetNodeUuids() {
 			one.Nodes = append(one.Nodes, strings.ToLower(uuid))
 		}
