@@ -183,7 +183,11 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 		report.Odd = append(report.Odd, leftOutResult(&r.LeftOut[i])...)
 	}
 	for _, t := range r.Unread {
-		report.Odd = append(report.Odd, diagnose(warned, unreadTables[t.Table], t.Grant).named("table "+t.Table)...)
+		why, do := "may not be read", t.Grant
+		if do == "" {
+			why, do = "is not in the API database", "give the whole API database, or a whole dump of it"
+		}
+		report.Odd = append(report.Odd, diagnose(warned, why+": "+unreadTables[t.Table], do).named("table "+t.Table)...)
 	}
 	for _, host := range r.Unprovided {
 		report.Odd = append(report.Odd, diagnose(warned, "Placement has no provider of it: nothing is placed there", "start its nova-compute, which makes one").named("host "+host)...)
@@ -199,9 +203,9 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 
 // unreadTables say what the report lacks without a table that it can do without.
 var unreadTables = map[string]string{
-	"flavors":            "may not be read: what still fits is not known",
-	"flavor_extra_specs": "may not be read: more may count as fitting than does",
-	"request_specs":      "may not be read: no request is placed again",
+	"flavors":            "what still fits is not known",
+	"flavor_extra_specs": "more may count as fitting than does",
+	"request_specs":      "no request is placed again",
 }
 
 // databaseFailed adds the flag and the address of the database that failed to the driver's whole error.

@@ -28,10 +28,10 @@ import (
 )
 
 // apiTables are the tables of Nova's API database that only cellgate try reads.
-const apiTables = `CREATE TABLE flavors (id INTEGER, name VARCHAR(255), vcpus INTEGER, memory_mb INTEGER, root_gb INTEGER, ephemeral_gb INTEGER);
+const apiTables = `CREATE TABLE flavors (id INTEGER, name VARCHAR(255), vcpus INTEGER, memory_mb INTEGER, root_gb INTEGER, ephemeral_gb INTEGER, swap INTEGER);
 CREATE TABLE flavor_extra_specs (id INTEGER, flavor_id INTEGER, {key} VARCHAR(255), value VARCHAR(255));
 CREATE TABLE request_specs (id INTEGER, instance_uuid VARCHAR(36), spec TEXT);
-INSERT INTO flavors VALUES (1, 'm1.small', 2, 2048, 20, 0), (2, 'm1.huge', 200, 2048, 20, 0), (3, 'm1.nowhere', 2, 2048, 20, 0);
+INSERT INTO flavors VALUES (1, 'm1.small', 2, 2048, 20, 0, 0), (2, 'm1.huge', 200, 2048, 20, 0, 0), (3, 'm1.nowhere', 2, 2048, 20, 0, 0), (4, 'm1.swap', 1, 512, NULL, NULL, 204800);
 INSERT INTO flavor_extra_specs VALUES (1, 3, 'trait:CUSTOM_NOWHERE', 'required');`
 
 func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T) {
@@ -55,8 +55,9 @@ func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T)
 		if r.Hosts != 3 || r.Available != 2 || r.Disabled != 1 || r.Instances != 2 || r.NotCounted != 1 || r.Skipped != 1 || len(r.Odd) != 2 || !strings.Contains(r.Odd[1].What, "host4.example") || !strings.Contains(r.Odd[0].What, "bad_uuid") || r.Odd[0].Do == "" {
 			t.Errorf("the fleet: %+v, odd %+v", r.Report, r.Odd)
 		}
-		// 34 instances of 2048 MiB fit on a host with 65536 MiB * 1.2, of which 8192 are used.
-		if len(r.Flavors) != 3 || r.Flavors[0].Fits != 0 || r.Flavors[1].Fits != 0 || r.Flavors[2].Fits != 68 || !strings.Contains(r.Flavors[1].Problem, "2 lack trait CUSTOM_NOWHERE") || !strings.Contains(r.Flavors[0].Problem, "200 VCPU is more than the max_unit") || r.Flavors[0].Refusal == nil {
+		// 34 instances of 2048 MiB fit on a host with 65536 MiB * 1.2, of which 8192 are used; and 4 instances with
+		// 200 GB of swap on one with 1000 GB, of which 100 are used.
+		if len(r.Flavors) != 4 || r.Flavors[3].Fits != 8 || r.Flavors[3].DiskGB != 200 || r.Flavors[0].Fits != 0 || r.Flavors[1].Fits != 0 || r.Flavors[2].Fits != 68 || !strings.Contains(r.Flavors[1].Problem, "2 lack trait CUSTOM_NOWHERE") || !strings.Contains(r.Flavors[0].Problem, "200 VCPU is more than the max_unit") || r.Flavors[0].Refusal == nil {
 			t.Errorf("what fits: %+v", r.Flavors)
 		}
 		if len(r.Replays) != 2 || r.Replays[0].Problem == "" || r.Replays[1].Nova != "host1" || r.Replays[1].Problem == "" && (r.Replays[1].Passed != 2 || r.Replays[1].Chosen == "" || r.Replays[1].Rank == 0) {
@@ -349,6 +350,23 @@ func TestTry_WithoutRightsOnTables_IsPartialAndNamesTheGrant(t *testing.T) {
 		out, _, _ = typed(t.Context(), "", args...)
 		for _, want := range []string{"2: is no host (bad_uuid)", "table request_specs", "table flavors", "flavor_extra_specs"} {
 			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		}
+	})
+}
+
+// A dump may have only some tables of the API database.
+func TestTry_APIDatabaseWithoutFlavorsAndSpecs_NamesTheTables(t *testing.T) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
+		c := newNovaCell(t, k, 2, "127.0.0.1:1")
+		out, stderr, status := typed(t.Context(), "", "try", "--database", c.cell.URL, "--api-database", c.api.URL, "--cell-uuid", novaCellUUID)
+		if status != exitDone || !strings.Contains(out, "2 hosts: 2 available") {
+			t.Fatalf("status %d\n%s%s", status, out, stderr)
+		}
+		words := strings.Join(strings.Fields(out), " ")
+		for _, want := range []string{"3: is not in the API", "the whole API database", "table flavors", "flavor_extra_specs", "table request_specs"} {
+			if !strings.Contains(words, want) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
 		}

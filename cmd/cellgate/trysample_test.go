@@ -133,7 +133,7 @@ func writeSample(t *testing.T) {
 	createTrialTables(c)
 	c.api.Exec(t, "DELETE FROM flavors; DELETE FROM flavor_extra_specs; INSERT INTO flavor_extra_specs VALUES (1, 6, 'resources:VGPU', '1')")
 	for i, f := range sampleFlavors {
-		c.api.Insert(t, "flavors", legacytest.Row{"id": i + 1, "name": f.name, "vcpus": f.vcpus, "memory_mb": f.memory, "root_gb": f.disk, "ephemeral_gb": 0})
+		c.api.Insert(t, "flavors", legacytest.Row{"id": i + 1, "name": f.name, "vcpus": f.vcpus, "memory_mb": f.memory, "root_gb": f.disk, "ephemeral_gb": 0, "swap": 0})
 	}
 	c.api.Exec(t, "UPDATE cell_mappings SET database_connection = '{scheme}://{username}:{password}@db1/"+path.Base(c.cell.URL)+"?charset=utf8' WHERE id = 1")
 	c.cell.Exec(t, "UPDATE services SET disabled = true WHERE id % 50 = 0")

@@ -29,7 +29,7 @@ type apiRows struct {
 type requestSpec struct{ instance, spec string }
 
 // readAPI reads the flavors and the newest request specs, each table in a read-only transaction. A table that the
-// user may not read is left out and recorded in unread.
+// user may not read, or that the database lacks, is left out and recorded in unread.
 func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows, err error) {
 	db, err := novadb.OpenPool(d, queryTimeout)
 	if err != nil {
@@ -42,17 +42,21 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 			return err
 		}
 		defer func() { _ = tx.Rollback() }() // nothing was written
-		if err = eachRow(ctx, tx, query, do); novadb.IsDenied(err) {
+		switch err = eachRow(ctx, tx, query, do); {
+		case novadb.IsDenied(err):
 			rows.unread = append(rows.unread, Unread{Table: table, Grant: grant(d.URL, table, err)})
-			return nil
+		case novadb.LacksTable(err):
+			rows.unread = append(rows.unread, Unread{Table: table})
+		default:
+			return err
 		}
-		return err
+		return nil
 	}
 	at := map[int64]int{} // where a flavor is, by its id
-	err = read("flavors", "SELECT id, name, vcpus, memory_mb, root_gb, ephemeral_gb FROM flavors ORDER BY name", func(r *sql.Rows) error {
+	err = read("flavors", "SELECT id, name, vcpus, memory_mb, COALESCE(root_gb, 0), COALESCE(ephemeral_gb, 0), swap FROM flavors ORDER BY name", func(r *sql.Rows) error {
 		var id int64
 		f := nova.Flavor{ExtraSpecs: map[string]string{}}
-		err := r.Scan(&id, &f.Name, &f.VCPUs, &f.MemoryMB, &f.RootGB, &f.EphemeralGB)
+		err := r.Scan(&id, &f.Name, &f.VCPUs, &f.MemoryMB, &f.RootGB, &f.EphemeralGB, &f.SwapMB)
 		at[id], rows.flavors = len(rows.flavors), append(rows.flavors, f)
 		return err
 	})

@@ -51,7 +51,7 @@ type Report struct {
 	LeftOut    []novadb.LeftOut `json:"left_out"`
 	// Unprovided are the names of hosts without a provider in Placement; these hosts are left out.
 	Unprovided []string `json:"unprovided"`
-	// Unread are tables that the user may not read: their content is missing.
+	// Unread are tables that the user may not read, or that the database lacks: their content is missing.
 	Unread  []Unread `json:"unread"`
 	Flavors []Flavor `json:"flavors"`
 	Replays []Replay `json:"replays"`
@@ -80,10 +80,10 @@ type Uncounted struct {
 	Node string `json:"node"`
 }
 
-// Unread is a table that the user may not read.
+// Unread is a table that was not read.
 type Unread struct {
 	Table string `json:"table"`
-	// Grant is the statement that lets the user read it.
+	// Grant is the statement that lets the user read it; empty if the database lacks the table.
 	Grant string `json:"grant"`
 }
 
@@ -317,7 +317,7 @@ const mostOfFlavor = 10_000_000
 
 // fill counts how many instances of a flavor still fit on the table.
 func (c *Config) fill(ctx context.Context, table *schedule.Table, f nova.Flavor) Flavor {
-	out := Flavor{Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.RootGB + f.EphemeralGB, ExtraSpecs: f.ExtraSpecs}
+	out := Flavor{Name: f.Name, VCPUs: f.VCPUs, MemoryMB: f.MemoryMB, DiskGB: f.Resources(false)["DISK_GB"], ExtraSpecs: f.ExtraSpecs}
 	request, _, err := c.Rules.Translation.Compile(nova.Spec{Flavor: f})
 	if err != nil {
 		out.Problem = err.Error()
