@@ -114,7 +114,10 @@ func TestTry_Dumps_AreReadInAServerOfTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		args = append(args, "--dump", zipped(t, bytes.ReplaceAll(text, []byte("utf8mb4_uca1400_ai_ci"), []byte("utf8mb4_0900_ai_ci"))))
+		text = bytes.ReplaceAll(text, []byte("utf8mb4_uca1400_ai_ci"), []byte("utf8mb4_0900_ai_ci"))
+		// mysqldump writes the transactions of a server that numbers them.
+		text = append([]byte("SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ '3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77,\n4e11fa47-71ca-11e1-9e33-c80aa9429562:1-5';\n"), text...)
+		args = append(args, "--dump", zipped(t, text))
 	}
 	out, stderr, status := typed(t.Context(), "", args...)
 	var r tryReport

@@ -58,22 +58,27 @@ func (m *mariaServer) load(ctx context.Context, database string, dump io.Reader)
 	return run(ctx, cmd)
 }
 
-// collated replaces MySQL's default collation in a dump, which MariaDB does not have, by one that
-// MariaDB has. Nova compares names by the default collation only in tables that name no other.
+// collated adapts a dump of MySQL to MariaDB. It replaces MySQL's default collation, which MariaDB does not have, by
+// one that MariaDB has. Nova compares names by the default collation only in tables that name no other. It leaves
+// out the statement that sets GTID_PURGED, which MariaDB does not have either.
 type collated struct {
 	from *bufio.Reader
 	rest []byte
-	// within: the line is not at its end yet.
-	within bool
+	// within: the line is not at its end yet. purged: the statement that is left out is not.
+	within, purged bool
 }
 
 func (c *collated) Read(b []byte) (int, error) {
-	if len(c.rest) == 0 {
+	for len(c.rest) == 0 {
 		part, err := c.from.ReadSlice('\n')
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) && len(part) == 0 {
 			return 0, err
 		}
-		if c.rest = part; !c.within && !bytes.HasPrefix(part, []byte("INSERT ")) {
+		c.purged = c.purged || !c.within && bytes.HasPrefix(part, []byte("SET @@GLOBAL.GTID_PURGED"))
+		switch c.rest = part; {
+		case c.purged:
+			c.rest, c.purged = nil, !bytes.HasSuffix(part, []byte(";\n"))
+		case !c.within && !bytes.HasPrefix(part, []byte("INSERT ")):
 			c.rest = bytes.ReplaceAll(part, []byte("utf8mb4_0900_ai_ci"), []byte("utf8mb4_general_ci"))
 		}
 		c.within = !bytes.HasSuffix(part, []byte("\n"))

@@ -41,8 +41,9 @@ func (p *postgresServer) prepare(ctx context.Context, dir string) (*exec.Cmd, er
 	return exec.Command(p.server, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off"), nil
 }
 
-// noRole is the only error that a dump may cause: it gives its tables to roles that do not exist here.
-var noRole = regexp.MustCompile(`ERROR: +role ".*" does not exist`)
+// harmless are the errors that a dump may cause: it gives its tables to roles that do not exist here, or sets
+// parameters that a newer server has.
+var harmless = regexp.MustCompile(`ERROR: +(role ".*" does not exist|unrecognized configuration parameter)`)
 
 func (p *postgresServer) load(ctx context.Context, database string, dump io.Reader) error {
 	psql := func(database string, args ...string) *exec.Cmd {
@@ -58,7 +59,7 @@ func (p *postgresServer) load(ctx context.Context, database string, dump io.Read
 		return fmt.Errorf("psql: %w: %s", err, output)
 	}
 	for line := range strings.Lines(output.String()) {
-		if strings.Contains(line, "ERROR: ") && !noRole.MatchString(line) {
+		if strings.Contains(line, "ERROR: ") && !harmless.MatchString(line) {
 			return fmt.Errorf("psql: %s", strings.TrimSpace(line))
 		}
 	}
