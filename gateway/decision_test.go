@@ -444,13 +444,16 @@ func TestListDecisions(t *testing.T) {
 			"time":                               {&cellgatev1.ListDecisionsRequest{Since: times["r10"], Until: times["r15"]}, func(i int) bool { return i >= 10 && i < 15 }},
 			"time by pages":                      {&cellgatev1.ListDecisionsRequest{Until: times["r15"], PageSize: 2}, func(i int) bool { return i < 15 }},
 			"no time":                            {&cellgatev1.ListDecisionsRequest{Since: times["r15"], Until: times["r15"]}, func(int) bool { return false }},
-			"refused":                            {&cellgatev1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_REFUSED}, func(i int) bool { return i%5 == 0 }},
-			"placed":                             {&cellgatev1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_PLACED}, func(i int) bool { return i%5 != 0 }},
-			"dry runs":                           {&cellgatev1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_DRY_RUN}, func(int) bool { return false }},
-			"a trace":                            {&cellgatev1.ListDecisionsRequest{TraceId: "4bf92f3577b34da6a3ce929d0e0e4736"}, func(int) bool { return false }},
-			"project":                            {&cellgatev1.ListDecisionsRequest{ProjectId: "p1"}, func(i int) bool { return i%2 == 1 }},
-			"request":                            {&cellgatev1.ListDecisionsRequest{RequestId: "r7"}, func(i int) bool { return i == 7 }},
-			"instance":                           {&cellgatev1.ListDecisionsRequest{InstanceUuid: strings.ToUpper(testUUID(0x1, 4))}, func(i int) bool { return i == 3 }},
+			"all times": {&cellgatev1.ListDecisionsRequest{
+				Since: timestamppb.New(time.Date(1500, 1, 1, 0, 0, 0, 0, time.UTC)), Until: timestamppb.New(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)),
+			}, func(int) bool { return true }},
+			"refused":  {&cellgatev1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_REFUSED}, func(i int) bool { return i%5 == 0 }},
+			"placed":   {&cellgatev1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_PLACED}, func(i int) bool { return i%5 != 0 }},
+			"dry runs": {&cellgatev1.ListDecisionsRequest{Outcome: cellgatev1.DecisionOutcome_DRY_RUN}, func(int) bool { return false }},
+			"a trace":  {&cellgatev1.ListDecisionsRequest{TraceId: "4bf92f3577b34da6a3ce929d0e0e4736"}, func(int) bool { return false }},
+			"project":  {&cellgatev1.ListDecisionsRequest{ProjectId: "p1"}, func(i int) bool { return i%2 == 1 }},
+			"request":  {&cellgatev1.ListDecisionsRequest{RequestId: "r7"}, func(i int) bool { return i == 7 }},
+			"instance": {&cellgatev1.ListDecisionsRequest{InstanceUuid: strings.ToUpper(testUUID(0x1, 4))}, func(i int) bool { return i == 3 }},
 		} {
 			var some []string
 			for k, id := range want {

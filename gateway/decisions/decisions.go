@@ -126,7 +126,7 @@ func (r *Recorder) List(ctx context.Context, req *cellgatev1.ListDecisionsReques
 // firstID gives the least ulid of a time, rounded up to milliseconds; the ids of all later decisions are not less.
 func firstID(t time.Time) string {
 	var id ulid.ULID
-	ms := (t.UnixNano() + 999_999) / 1_000_000
+	ms := t.Add(time.Millisecond - time.Nanosecond).UnixMilli()
 	// For times before 1970 every decision is later; the greatest time of a ulid is in the year 10889.
 	_ = id.SetTime(uint64(max(0, ms)))
 	return id.String()
