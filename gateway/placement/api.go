@@ -56,8 +56,6 @@ type call struct {
 	query        parameters
 	// request is the request's name in Requests; empty until it is known.
 	request string
-	// names are the custom names that were read.
-	names map[NameKind][]string
 	// silent are the cells that the answer lacks.
 	silent *silentCells
 }
@@ -75,7 +73,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.Timeout)
 	defer cancel()
 	ctx, silent := withSilent(ctx)
-	c := &call{api: a, w: &statusWriter{ResponseWriter: w}, r: r, ctx: ctx, silent: silent, id: "req-" + uuid.NewString(), names: map[NameKind][]string{}}
+	c := &call{api: a, w: &statusWriter{ResponseWriter: w}, r: r, ctx: ctx, silent: silent, id: "req-" + uuid.NewString()}
 	w.Header().Set(requestID, c.id)
 	path := r.URL.Path
 	if rest, ok := strings.CutPrefix(path, CellsPath); ok {
@@ -396,16 +394,7 @@ func (c *call) isKnown(kind NameKind, name string) (bool, error) {
 	if !strings.HasPrefix(name, customPrefix) {
 		return false, nil
 	}
-	custom, read := c.names[kind]
-	if !read {
-		var err error
-		if custom, err = c.Backend.Names(c.ctx, kind); err != nil {
-			return false, err
-		}
-		c.names[kind] = custom
-	}
-	_, found := slices.BinarySearch(custom, name)
-	return found, nil
+	return c.Backend.HasName(c.ctx, kind, name)
 }
 
 // firstUnknown gives the first of names that is not registered, or "".

@@ -26,9 +26,11 @@ type Backend interface {
 	// it only has consumers. The cells' parts are then written one after the other: first those that take something,
 	// then those that only give back.
 	Write(ctx context.Context, w Write) error
-	// Names lists the registered custom names of a kind, sorted. Most calls that name classes or traits use it, so it
-	// must be cheap. It does not list the standard names (IsStandard).
+	// Names lists the registered custom names of a kind, sorted. It does not list the standard names (IsStandard).
 	Names(ctx context.Context, kind NameKind) ([]string, error)
+	// HasName reports whether a custom name is registered. Most calls that name classes or traits use it, so it must
+	// be cheap for a registered name. For a name that was registered through another gateway it is true at once.
+	HasName(ctx context.Context, kind NameKind, name string) (bool, error)
 	// PutName registers a custom name in every cell; created is false if it was registered before.
 	PutName(ctx context.Context, kind NameKind, name string) (created bool, err error)
 	// DeleteName removes a custom name. It is refused (ClassInUse, TraitInUse) while a provider has the name, and

@@ -165,6 +165,12 @@ func (m *memory) Names(_ context.Context, kind NameKind) ([]string, error) {
 	return keys(m.names[kind]), nil
 }
 
+func (m *memory) HasName(_ context.Context, kind NameKind, name string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.names[kind][name], nil
+}
+
 func (m *memory) PutName(_ context.Context, kind NameKind, name string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

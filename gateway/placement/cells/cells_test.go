@@ -301,7 +301,6 @@ func TestPlacementAPI_OverRealCells_SelectionsPlaceOnItsTrees(t *testing.T) {
 	call(t, "GET", url+"/resource_providers/"+compute, "", 200)
 	two.start()
 	for limit := time.Now().Add(testwait.Limit); time.Now().Before(limit); {
-		b.forgetNames()
 		if _, err := b.Names(t.Context(), placement.TraitName); err == nil && slices.Contains(namesOf(t, two), "CUSTOM_FAST") {
 			break
 		}
@@ -322,6 +321,20 @@ func TestPlacementAPI_OverRealCells_SelectionsPlaceOnItsTrees(t *testing.T) {
 	}
 	call(t, "DELETE", url+"/resource_providers/"+compute, "", 409)
 	call(t, "DELETE", url+"/resource_providers/"+storage, "", 204)
+}
+
+// nova-compute asks for a name, registers it and uses it. A load balancer sends these requests to different gateways.
+func TestNames_RegisteredThroughAnotherGateway_AreKnownAtOnce(t *testing.T) {
+	one := startCell(t, "one", 1)
+	_, b, url := startGateway(t, "one", one)
+	_, _, second := startGateway(t, "one", one)
+	b.Now = func() time.Time { return time.Unix(0, 0) } // its cache does not age
+	call(t, "POST", url+"/resource_providers", fmt.Sprintf(`{"name": "compute-1", "uuid": %q}`, compute), 200)
+	call(t, "GET", url+"/traits?name=in:CUSTOM_FAST", "", 200)
+	call(t, "PUT", second+"/traits/CUSTOM_FAST", "", 201)
+	call(t, "PUT", second+"/resource_classes/CUSTOM_CARD", "", 201)
+	call(t, "PUT", url+"/resource_providers/"+compute+"/traits", `{"resource_provider_generation": 0, "traits": ["CUSTOM_FAST"]}`, 200)
+	call(t, "PUT", url+"/resource_providers/"+compute+"/inventories", `{"resource_provider_generation": 1, "inventories": {"CUSTOM_CARD": {"total": 1}}}`, 200)
 }
 
 func namesOf(t *testing.T, c *realCell) (names []string) {

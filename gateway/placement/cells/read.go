@@ -238,7 +238,8 @@ type cachedNames struct {
 	names map[placement.NameKind][]string
 }
 
-// namesFor is how long Names answers from its cache; after that, names that another gateway registered are seen.
+// namesFor is how long HasName answers from its cache that a name is registered. A name that is not in the cache may
+// just have been registered by another gateway.
 const namesFor = 2 * time.Second
 
 // kinds are the registries by the names that cells use.
@@ -247,17 +248,24 @@ var kinds = map[placement.NameKind]string{placement.ClassName: "CLASS", placemen
 // Names gives the names that any cell has. It also registers them in cells that lack some, for example since they
 // were down when a name was registered.
 func (b *Backend) Names(ctx context.Context, kind placement.NameKind) ([]string, error) {
-	b.mu.Lock()
-	known := b.names
-	b.mu.Unlock()
-	if known.names != nil && b.Now().Sub(known.at) < namesFor {
-		return known.names[kind], nil
-	}
 	read, err := b.readNames(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return read[kind], nil
+}
+
+// HasName reports whether any cell has a name.
+func (b *Backend) HasName(ctx context.Context, kind placement.NameKind, name string) (bool, error) {
+	b.mu.Lock()
+	known := b.names
+	b.mu.Unlock()
+	if _, found := slices.BinarySearch(known.names[kind], name); found && b.Now().Sub(known.at) < namesFor {
+		return true, nil
+	}
+	names, err := b.Names(ctx, kind)
+	_, found := slices.BinarySearch(names, name)
+	return found, err
 }
 
 func (b *Backend) readNames(ctx context.Context) (map[placement.NameKind][]string, error) {

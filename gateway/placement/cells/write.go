@@ -313,7 +313,6 @@ func (b *Backend) PutName(ctx context.Context, kind placement.NameKind, name str
 		answered = true
 		created = created && r.Got.GetCreated()
 	}
-	b.forgetNames()
 	if !answered {
 		return false, err
 	}

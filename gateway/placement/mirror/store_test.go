@@ -84,6 +84,12 @@ func (s *store) Names(_ context.Context, kind placement.NameKind) ([]string, err
 	return slices.Clone(s.names[kind]), s.down
 }
 
+func (s *store) HasName(_ context.Context, kind placement.NameKind, name string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.names[kind], name), s.down
+}
+
 func (s *store) PutName(_ context.Context, kind placement.NameKind, name string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
