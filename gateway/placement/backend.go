@@ -81,6 +81,9 @@ type ProviderQuery struct {
 	Traits, Aggregates NameFilter
 	// Resources, by class: the provider has an inventory with room for this amount now.
 	Resources map[string]int64
+	// Cell, if given, is the cell of the caller's providers. For a provider that no answering cell has, its answer
+	// decides even if other cells are silent.
+	Cell string
 }
 
 // NameFilter asks for names: of every set in AnyOf at least one, and none of Forbidden.

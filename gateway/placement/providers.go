@@ -35,7 +35,7 @@ func (c *call) providerOr(name, missing string) (*Provider, error) {
 	if !ok || len(name) != len(canonical) {
 		return nil, notFound("%s", missing)
 	}
-	list, err := c.Backend.Providers(c.ctx, ProviderQuery{UUIDs: []string{canonical}})
+	list, err := c.Backend.Providers(c.ctx, ProviderQuery{UUIDs: []string{canonical}, Cell: c.cell})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (c *call) listProviders() error {
 }
 
 func (c *call) providerQuery() (ProviderQuery, error) {
-	q := ProviderQuery{Name: c.query.last("name")}
+	q := ProviderQuery{Name: c.query.last("name"), Cell: c.cell}
 	var err error
 	if q.Aggregates, err = c.memberOf(""); err != nil {
 		return q, err

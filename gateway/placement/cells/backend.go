@@ -97,6 +97,11 @@ func (s silent) err() error {
 	return s[0].error
 }
 
+// without reports whether a cell, which may be nil, was asked and is none of them.
+func (s silent) without(c *cellclient.Cell) bool {
+	return c != nil && !slices.ContainsFunc(s, func(one silentCell) bool { return one.cell == c })
+}
+
 // allow notes that the request is answered without the silent cells. If none of the cells asked has answered, it
 // gives an error.
 func (s silent) allow(ctx context.Context, asked int) error {

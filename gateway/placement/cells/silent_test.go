@@ -103,6 +103,12 @@ func TestI7_SilentCell_OthersAnswer(t *testing.T) {
 			at("GET", "/cells/one/allocations/"+nobody, "", 200)
 			at("DELETE", "/cells/one/allocations/"+nobody, "", 404)
 			at("DELETE", "/cells/two/allocations/"+nobody, "", 503)
+			// A new compute looks for its provider before it makes it.
+			for path, want := range map[string]int{"/resource_providers/" + nobody: 404, "/resource_providers?in_tree=" + nobody: 200} {
+				at("GET", path, "", 503)
+				at("GET", "/cells/one"+path, "", want)
+				at("GET", "/cells/two"+path, "", 503)
+			}
 			if took := time.Since(began); took > testwait.Limit/2 {
 				t.Errorf("the calls took %v: one waited for the silent cell", took)
 			}
