@@ -799,7 +799,7 @@ func TestProxy_CellsPath_IsForwardedWithoutIt(t *testing.T) {
 	up.Close()
 	w := httptest.NewRecorder()
 	proxy.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-	if w.Code != http.StatusBadGateway {
+	if w.Code != http.StatusServiceUnavailable {
 		t.Errorf("Placement is away: %d", w.Code)
 	}
 }

@@ -99,7 +99,7 @@ func Proxy(base string, transport http.RoundTripper, log *slog.Logger) (http.Han
 			if !errors.Is(err, context.Canceled) {
 				log.Error("Placement does not answer what was forwarded to it.", "method", r.Method, "path", r.URL.Path, "error", err)
 			}
-			http.Error(w, "Placement does not answer", http.StatusBadGateway)
+			http.Error(w, "Placement does not answer", http.StatusServiceUnavailable) // which callers repeat
 		},
 	}, nil
 }
