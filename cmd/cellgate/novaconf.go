@@ -143,11 +143,16 @@ func (k *novaKey) contradicts(own, theirs config.Gateway, where string) string {
 	if mine == other {
 		return ""
 	}
-	if k.key == "bus.transport_url" { // both have passwords
+	if k.isSecret() {
 		return fmt.Sprintf("contradicts %s: %s; delete one of the two, or write the same in both", where, k.option)
 	}
 	return fmt.Sprintf("%s contradicts %s: %s, which makes it %s; delete one of the two, or write the same in both",
 		k.written(own), where, k.option, cmp.Or(other, "empty"))
+}
+
+// isSecret reports whether the key's value may have a password.
+func (k *novaKey) isSecret() bool {
+	return slices.ContainsFunc(config.Keys("gateway"), func(c config.Key) bool { return c.Secret && c.Path == "gateway."+k.key })
 }
 
 // written gives a key's value as an operator writes it.

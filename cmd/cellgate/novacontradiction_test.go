@@ -111,6 +111,18 @@ func TestNovaConf_SaysTheSameAsTheGateway_Starts(t *testing.T) {
 	printed(t, "gateway", "--config", gatewayFile(t, "  weighers: []\n"), "--nova-conf", novaConfFile(t, "[filter_scheduler]\nram_weight_multiplier = 1.0\n"))
 }
 
+// URLs with passwords are not shown.
+func TestNovaConf_ContradictsAURLWithAPassword_IsNotShown(t *testing.T) {
+	conf := novaConfFile(t, "[DEFAULT]\ntransport_url = rabbit://nova:secret@mq1/\n[oslo_messaging_notifications]\ntransport_url = rabbit://nova:secret@mq2/\n")
+	file := gatewayFile(t, "  bus: {enabled: true, transport_url: 'rabbit://nova:secret@mq3/', notification_url: 'rabbit://nova:secret@mq4/'}\n")
+	out, stderr, status := typed(t.Context(), "", "gateway", "--config", file, "--nova-conf", conf, "--print-config")
+	for _, want := range []string{"gateway.bus.transport_url: contradicts " + conf + ":2: ", "gateway.bus.notification_url: contradicts " + conf + ":4: "} {
+		if status != exitUsage || !strings.Contains(stderr, want) || strings.Contains(out+stderr, "secret") {
+			t.Errorf("status %d, want %q and no password:\n%s%s", status, want, stderr, out)
+		}
+	}
+}
+
 // A contradiction that ends the gateway's start ends the doctor, too.
 func TestDoctorUpgrade_NovaConfContradictsTheConfiguration_IsRefused(t *testing.T) {
 	conf := novaConfFile(t, operatorsNovaConf)
