@@ -67,7 +67,7 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 		}
 	}
 	a.log.Info("the Placement API is served", "at", l.Addr().String())
-	a.add(lifecycle.HTTP("Placement API", handler, tls.Listener(l), tls.ErrorLog()))
+	a.add(lifecycle.HTTP("Placement API", handler, tls.ListenerWithoutCertificates(l), tls.ErrorLog()))
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cellgate/gateway/placement"
+	"cellgate/internal/security"
 	"cellgate/internal/testaddr"
 	"cellgate/internal/testwait"
 )
@@ -145,6 +146,30 @@ func TestGateway_TapURL_PlacementAnswersAndCellsLearn(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the cells have not learned both providers: %s", got)
 		}
+	}
+}
+
+// Nova's services have no certificate for the Placement API: tokens admit them, also where the callers
+// of the other APIs must show one.
+func TestPlacement_GatewayAsksForCertificates_TokensAreEnough(t *testing.T) {
+	s := newSecured(t)
+	cell := launch(t, true, "cell", "--name", "one", "--uuid", "cccccccc-0000-4000-8000-000000000001", "--data", t.TempDir(), "--grpc", "127.0.0.1:0").
+		await(`cell starts.*grpc=(\S+)`)[1]
+	at := freeAddress(t)
+	launch(t, true, append(withPlacement(cell, at), "--tls-cert", s.path("server.pem"), "--tls-key", s.path("server-key.pem"), "--tls-client-ca", s.caFile)...).
+		await("the Placement API is served")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+at+"/resource_providers", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", "admin")
+	resp, err := s.client(t, security.ClientConfig{}).Transport().RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("a caller without a certificate: %s", resp.Status)
 	}
 }
 

@@ -220,7 +220,7 @@ func proofOf(ctx context.Context, md metadata.MD) proof {
 func (s *Server) credentials() credentials.TransportCredentials {
 	c := serverCredentials{TransportCredentials: plain(), s: s}
 	if s.Encrypts() {
-		c.TransportCredentials = credentials.NewTLS(s.tlsConfig("h2"))
+		c.TransportCredentials = credentials.NewTLS(s.tlsConfig(s.callers, "h2"))
 	}
 	return c
 }

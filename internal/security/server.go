@@ -83,23 +83,30 @@ func (s *Server) Authenticates() bool { return s.callers != nil || s.tokens != n
 func (s *Server) Ingress() *ingress.Ingress { return s.in }
 
 // Listener wraps l for HTTP: with bounds on connections, and with TLS if there is a certificate.
-func (s *Server) Listener(l net.Listener) net.Listener {
+func (s *Server) Listener(l net.Listener) net.Listener { return s.listener(l, s.callers) }
+
+// ListenerWithoutCertificates is Listener for callers that prove who they are in another way: it asks
+// them for no certificate.
+func (s *Server) ListenerWithoutCertificates(l net.Listener) net.Listener { return s.listener(l, nil) }
+
+func (s *Server) listener(l net.Listener, known *reloaded[callers]) net.Listener {
 	l = s.in.Listener(l)
 	if !s.Encrypts() {
 		return l
 	}
-	return tls.NewListener(l, s.tlsConfig("h2", "http/1.1"))
+	return tls.NewListener(l, s.tlsConfig(known, "h2", "http/1.1"))
 }
 
-// tlsConfig makes each handshake with the present content of the files.
-func (s *Server) tlsConfig(protocols ...string) *tls.Config {
+// tlsConfig makes each handshake with the present content of the files. It asks callers for a certificate
+// of known, unless that is nil.
+func (s *Server) tlsConfig(known *reloaded[callers], protocols ...string) *tls.Config {
 	base := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true}
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := &tls.Config{
 			MinVersion: tls.VersionTLS13, NextProtos: protocols, SessionTicketsDisabled: true,
 			Certificates: []tls.Certificate{*s.pair.get()},
 		}
-		if callers := s.callers.get(); callers != nil {
+		if callers := known.get(); callers != nil {
 			c.ClientCAs, c.ClientAuth = callers.pool, tls.RequireAndVerifyClientCert
 			if s.cfg.ClientCertOptional {
 				c.ClientAuth = tls.VerifyClientCertIfGiven
