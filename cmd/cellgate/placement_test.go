@@ -173,6 +173,19 @@ func TestPlacement_GatewayAsksForCertificates_TokensAreEnough(t *testing.T) {
 	}
 }
 
+func TestPlacement_OnTheNetwork_NeedsTLS(t *testing.T) {
+	args := append(withPlacement("127.0.0.1:1", "0.0.0.0:8778"), "--print-config")
+	_, stderr, status := typed(t.Context(), "", args...)
+	if want := "--placement-listen: gateway.placement.listen: 0.0.0.0:8778 is not a loopback address: set gateway.tls.cert"; status != exitUsage || !strings.Contains(stderr, want) {
+		t.Errorf("status %d, %s, want %q", status, stderr, want)
+	}
+	for _, more := range [][]string{{"--tls-cert", "c", "--tls-key", "k"}, {"--insecure"}} {
+		if _, stderr, status := typed(t.Context(), "", append(args, more...)...); status != exitDone {
+			t.Errorf("%v: status %d, %s", more, status, stderr)
+		}
+	}
+}
+
 func TestPlacement_BothSidesAreOne_IsRefused(t *testing.T) {
 	const from = "http://placement.example:8778"
 	for _, to := range []string{from, from + "/", "http://Placement.example:8778/cells/cell1", "https://placement.example:8778/cells/cell1/"} {

@@ -12,6 +12,9 @@ func (l *loader) checkPlacement(g Gateway) {
 		return
 	}
 	l.address("gateway.placement.listen", p.Listen)
+	if host, _, err := splitAddress(p.Listen, 1); err == nil && !IsLoopback(host) && !g.Insecure && !g.TLS.Encrypts() {
+		l.bad("gateway.placement.listen", "%s is not a loopback address: set gateway.tls.cert and gateway.tls.key for TLS; or give --insecure to let tokens cross the network in the clear", p.Listen)
+	}
 	l.apart("gateway.http", g.HTTP, "gateway.placement.listen", p.Listen)
 	if p.DefaultCell != "" && !slices.ContainsFunc(g.Cells, func(c GatewayCell) bool { return c.Name == p.DefaultCell }) {
 		l.bad("gateway.placement.default_cell", "there is no cell %q in gateway.cells", p.DefaultCell)
