@@ -154,6 +154,7 @@ var doctors = []doctor{
 		{"gateway.legacy", func(p *localProcess) results {
 			return each(legacyFiles(p.conf.Gateway), "put the file there, or correct the path: a gateway does not start without it")
 		}},
+		{"gateway.bus, gateway.placement", checkServicesUse},
 		{"ports", checkPorts},
 		{"gateway.cell_tls.cert", checkIdentity},
 		{"cells", checkCells},
@@ -184,7 +185,7 @@ func newDoctorOf(t terminal, d doctor) *cobra.Command {
 		Example: fmt.Sprintf("  cellgate doctor %s --config deploy/examples/%s.yaml", d.section, d.example),
 		Args:    usageArgs(cobra.NoArgs),
 	}
-	load := bindKeys(cmd, d.section, t.env)
+	load := bindKeysWithDetails(cmd, d.section, t.env)
 	output := outputFlag(cmd, "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		form, err := output(cmd)
@@ -193,7 +194,7 @@ func newDoctorOf(t terminal, d doctor) *cobra.Command {
 		}
 		p := &localProcess{ctx: cmd.Context(), now: time.Now}
 		checks := d.checks
-		if p.conf, err = load(); err == nil {
+		if p.conf, p.details, err = load(); err == nil {
 			d.gather(p)
 		} else {
 			checks = []check[*localProcess]{openFiles}

@@ -33,6 +33,8 @@ type localProcess struct {
 	ctx  context.Context
 	now  func() time.Time
 	conf config.Config
+	// details has the services of nova.conf.
+	details *configDetails
 	// server is how others call the process, and client how it calls others. clientAt is the
 	// configuration's path of client, and role the role that the process must have. dial is nil when
 	// doctor cannot use the client's files.
@@ -51,6 +53,9 @@ func gatherGateway(p *localProcess) {
 	p.calls(g.CellTLS, "gateway.cell_tls", security.Gateway)
 	p.listen("gateway.grpc", g.GRPC)
 	p.listen("gateway.http", g.HTTP)
+	if g.Placement.Enabled {
+		p.listen("gateway.placement.listen", g.Placement.Listen)
+	}
 }
 
 func gatherCell(p *localProcess) {
@@ -99,6 +104,15 @@ func checkFiles(p *localProcess) (out results) {
 		return good("certificates, keys and tokens are valid, fit each other, and are kept from others")
 	}
 	return out
+}
+
+// checkServicesUse reads the files and accounts by which a gateway serves other services.
+func checkServicesUse(p *localProcess) results {
+	g := p.conf.Gateway
+	if err := servicesProblem(g, p.details); err != nil || !g.Bus.Enabled && !g.Placement.Enabled {
+		return each(err, "correct it: a gateway does not start without it")
+	}
+	return good("their files and accounts can be read")
 }
 
 // checkIdentity examines whom the client's certificate is for: the process's role and, for an agent,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -188,6 +189,32 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 	must(t, rows, "agent.tls.cert", unhealthy, "is of the role reader, not agent")
 	rows = agent(exitDone, cert("own", "cellgate://agent/cell1-*")...)
 	must(t, rows, "agent.tls.cert", found, "is of the role agent")
+}
+
+// What keeps a gateway from serving Nova's bus and the Placement API is found before its start.
+func TestDoctorOfAGateway_BusAndPlacement_AreExamined(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	args := []string{
+		"gateway", "--cell", "cell1=" + testaddr.Dead(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
+		"--bus-enabled", "--bus-transport-url", "rabbit://u:p@127.0.0.1/", "--bus-write-allocations", "--bus-ca", "/nonexistent/ca.pem",
+		"--placement-enabled", "--placement-listen", l.Addr().String(), "--placement-keystone-auth-url", "http://127.0.0.1:1/v3",
+		"--placement-keystone-username", "placement", "--placement-keystone-password-file", "/nonexistent/password",
+	}
+	rows := diagnoses(t, exitRefused, args...)
+	must(t, rows, "gateway.placement.listen "+l.Addr().String(), warned, "is in use")
+	report, _, _ := typed(t.Context(), "", append([]string{"doctor", "-o", "json"}, args...)...)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit) // for a gateway that serves
+	defer cancel()
+	_, start, status := typed(ctx, "", args...)
+	for _, want := range []string{"gateway.bus.ca: open /nonexistent/ca.pem", "gateway.bus.write_allocations: [placement] of gateway.nova_conf must have", "gateway.placement.keystone.password_file: open /nonexistent/password"} {
+		if !strings.Contains(report, want) || !strings.Contains(start, want) || status != exitRefused {
+			t.Errorf("status %d; the doctor or the start does not say %s:\n%s%s", status, want, report, start)
+		}
+	}
 }
 
 // A shard with a damaged table or an empty MANIFEST, and a directory that cannot be

@@ -49,6 +49,7 @@ flags win.`,
 		dial, err := a.addClientTLS("gateway.cell_tls", c.Gateway.CellTLS)
 		s.add(err)
 		s.add(legacyFiles(c.Gateway))
+		s.add(servicesProblem(c.Gateway, details))
 		if err := s.err(); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}

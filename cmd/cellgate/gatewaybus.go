@@ -32,11 +32,9 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Service
 	if err != nil {
 		return err
 	}
-	var placement *keystone.Service
-	if c.Allocations {
-		if placement, err = serviceOf("placement", 1, p); err != nil {
-			return fmt.Errorf("gateway.bus.write_allocations: %w", err)
-		}
+	placement, err := busPlacement(c, p)
+	if err != nil {
+		return err
 	}
 	var notifications *bus.Notifications
 	if c.Notifications != "" {
@@ -63,6 +61,18 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Service
 	// It starts after the gRPC server, so that it stops before it.
 	a.add(lifecycle.Part{Name: "message bus", Run: b.Run, Drain: b.Drain})
 	return nil
+}
+
+// busPlacement makes the client by which the bus writes allocations; nil when it does not.
+func busPlacement(c config.Bus, p novaconf.Service) (*keystone.Service, error) {
+	if !c.Allocations {
+		return nil, nil //nolint:nilnil // no client, and nothing wrong
+	}
+	s, err := serviceOf("placement", 1, p)
+	if err != nil {
+		return nil, fmt.Errorf("gateway.bus.write_allocations: %w", err)
+	}
+	return s, nil
 }
 
 // busTLS reads the TLS files.

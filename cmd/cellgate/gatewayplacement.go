@@ -32,12 +32,9 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 		AuthURL: c.Keystone.AuthURL, Username: c.Keystone.Username, UserDomain: c.Keystone.UserDomain,
 		ProjectName: c.Keystone.ProjectName, ProjectDomain: c.Keystone.ProjectDomain, CacheFor: c.Keystone.CacheFor,
 	}
-	if c.Keystone.PasswordFile != "" {
-		text, err := os.ReadFile(c.Keystone.PasswordFile)
-		if err != nil {
-			return fmt.Errorf("gateway.placement.keystone.password_file: %w", err)
-		}
-		k.Password = strings.TrimRight(string(text), "\r\n")
+	var err error
+	if k.Password, err = keystonePassword(c); err != nil {
+		return err
 	}
 	hostCell, err := hostCells(of)
 	if err != nil {
@@ -69,6 +66,18 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 	a.log.Info("the Placement API is served", "at", l.Addr().String())
 	a.add(lifecycle.HTTP("Placement API", handler, tls.ListenerWithoutCertificates(l), tls.ErrorLog()))
 	return nil
+}
+
+// keystonePassword reads the password of the account that validates tokens; "" without a file.
+func keystonePassword(c config.Placement) (string, error) {
+	if c.Keystone.PasswordFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(c.Keystone.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("gateway.placement.keystone.password_file: %w", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
 // tapStartWithin bounds how long a starting gateway waits for the tapped Placement.

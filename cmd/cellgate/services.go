@@ -9,6 +9,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"cellgate/gateway/neutron"
+	"cellgate/internal/config"
 	"cellgate/internal/keystone"
 	"cellgate/internal/novaconf"
 )
@@ -25,6 +26,23 @@ func segments(on bool, n, p novaconf.Service) (*neutron.Segments, error) {
 		return nil, fmt.Errorf("gateway.nova.query_placement_for_routed_network_aggregates: %w", err)
 	}
 	return &neutron.Segments{Neutron: network, Placement: placement}, nil
+}
+
+// servicesProblem reports which files and accounts cannot be used that the gateway's doors to other
+// services need.
+func servicesProblem(g config.Gateway, d *configDetails) error {
+	var errs []error
+	if g.Bus.Enabled {
+		_, err := busTLS(g.Bus)
+		_, perr := busPlacement(g.Bus, d.placement)
+		errs = append(errs, err, perr)
+	}
+	if g.Placement.Enabled {
+		_, err := keystonePassword(g.Placement)
+		errs = append(errs, err)
+	}
+	_, err := segments(g.Nova.RoutedNetworks, d.neutron, d.placement)
+	return errors.Join(append(errs, err)...)
 }
 
 // serviceTypes are the types in Keystone's catalog, by the section of nova.conf.
