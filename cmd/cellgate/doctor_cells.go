@@ -108,14 +108,14 @@ func hostsOfReplica(t *cellgatev1.Cell, took time.Duration, legacy bool) results
 	switch fromTables := gate == cellgatev1.Gate_LEGACY || gate == cellgatev1.Gate_SHADOW; {
 	case fromTables && !legacy:
 		return diagnose(warned, fmt.Sprintf("%s; its gate is %s, and gateway.legacy does not name it: selections go without the cell", answers, gate), "add its legacy database to gateway.legacy (docs/how-to/upgrade.md)")
-	case fromTables:
-		return good("%s; its gate is %s: its hosts are those of Nova's tables; agents speak for %d, of which %d are up", answers, gate, all-without, up)
 	case all == 0:
-		return diagnose(warned, "answers and has no hosts", "start its agents")
+		return diagnose(warned, "answers and has no hosts", "start its agents, or a gateway that imports them (docs/how-to/upgrade.md)")
 	case up == 0:
-		return diagnose(warned, fmt.Sprintf("answers; none of its %d hosts is up%s", all, withheld), "look at its agents; cellgate hosts says which and why")
+		return diagnose(warned, fmt.Sprintf("answers; none of its %d hosts is up%s", all, withheld), "look at its agents, or at the import of Nova's tables; cellgate hosts says which and why")
+	case fromTables:
+		answers += fmt.Sprintf("; its gate is %s: its hosts are those of Nova's tables", gate)
 	case without > 0:
-		return diagnose(warned, fmt.Sprintf("%s; %d of %d hosts are up, and %d have no agent: nothing is placed there%s", answers, up, all-without, without, withheld), "start the agents of those hosts: cellgate hosts lists them as down")
+		return diagnose(warned, fmt.Sprintf("%s; %d of %d hosts are up, and %d have no agent: Nova's tables speak for them%s", answers, up, all, without, withheld), "start the agents of those hosts; cellgate hosts lists them as imported")
 	}
 	return good("%s; %d of %d hosts are up%s", answers, up, all, withheld)
 }

@@ -395,8 +395,8 @@ func (s summaryCell) GetSummary(context.Context, *cellv1.GetSummaryRequest) (*ce
 	return &cellv1.GetSummaryResponse{Cell: "cell1", Totals: s.totals}, nil
 }
 
-// While a cell's gate is not NATIVE, its hosts are those of Nova's tables. That no agent is up is
-// then no finding.
+// While a cell's gate is not NATIVE, its hosts are those of Nova's tables, and up by these. That there
+// is no agent is then no finding.
 func TestDoctorOfAGatewayKnowsTheGate(t *testing.T) {
 	legacy := "\n  legacy: [{cell: cell1, database: 'mysql://nova@127.0.0.1:1/nova'}]"
 	gate := func(s cellgatev1.Gate_State) *cellgatev1.Gate { return &cellgatev1.Gate{State: s} }
@@ -404,10 +404,11 @@ func TestDoctorOfAGatewayKnowsTheGate(t *testing.T) {
 		totals              *cellgatev1.Cell
 		more, status, words string
 	}{
-		"legacy":           {&cellgatev1.Cell{Hosts: 5, HostsImported: 4, HostsUp: 1, Gate: gate(cellgatev1.Gate_LEGACY)}, legacy, found, "agents speak for 1, of which 1 are up"},
+		"legacy":           {&cellgatev1.Cell{Hosts: 5, HostsImported: 5, HostsUp: 4, Gate: gate(cellgatev1.Gate_LEGACY)}, legacy, found, "its hosts are those of Nova's tables; 4 of 5 hosts are up"},
+		"legacy, down":     {&cellgatev1.Cell{Hosts: 5, HostsImported: 5, Gate: gate(cellgatev1.Gate_LEGACY)}, legacy, warned, "none of its 5 hosts is up"},
 		"nobody reads":     {&cellgatev1.Cell{Hosts: 5, HostsUp: 5, Gate: gate(cellgatev1.Gate_SHADOW)}, "", warned, "gateway.legacy does not name it"},
 		"native":           {&cellgatev1.Cell{Hosts: 5, HostsUp: 5, Gate: gate(cellgatev1.Gate_NATIVE)}, legacy, found, "5 of 5 hosts are up"},
-		"native, left out": {&cellgatev1.Cell{Hosts: 5, HostsImported: 1, HostsUp: 4, Gate: gate(cellgatev1.Gate_NATIVE)}, legacy, warned, "4 of 4 hosts are up, and 1 have no agent"},
+		"native, left out": {&cellgatev1.Cell{Hosts: 5, HostsImported: 1, HostsUp: 5, Gate: gate(cellgatev1.Gate_NATIVE)}, legacy, warned, "5 of 5 hosts are up, and 1 have no agent"},
 		"no gate":          {&cellgatev1.Cell{Hosts: 5}, "", warned, "none of its 5 hosts is up"},
 	} {
 		t.Run(name, func(t *testing.T) {
