@@ -74,6 +74,29 @@ func TestOpen_AClockFarAhead_IsRefusedUntilConfirmed(t *testing.T) {
 	use("a jump that is confirmed")
 }
 
+// Inspect finds the clock with which Open would refuse.
+func TestInspect_AClockFarAhead_IsFound(t *testing.T) {
+	dir, clock := t.TempDir(), newTestClock()
+	opts := testOptions
+	opts.Clock, opts.MaxClockJump = clock.read, time.Hour
+	s, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Now(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	if _, err := Inspect(dir, opts); err != nil {
+		t.Errorf("the clock is right: %v", err)
+	}
+	clock.move(2 * time.Hour)
+	_, want := Open(dir, opts)
+	if _, err := Inspect(dir, opts); err == nil || want == nil || err.Error() != want.Error() {
+		t.Errorf("%v, want what Open says: %v", err, want)
+	}
+}
+
 // A store that opened lanes but whose time nobody read has no time of last use. A later clock is
 // then no jump.
 func TestOpen_TimeNeverRead_NoJump(t *testing.T) {
