@@ -1,12 +1,14 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/internal/telemetry"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -48,7 +50,7 @@ func TestFindingsOfAKind(t *testing.T) {
 	if status := run(t.Context(), []string{"findings", "--kind", "leak"}, terminal{in: strings.NewReader(""), out: out, err: errs}); status != 2 || !strings.Contains(errs.String(), "orphaned_claim, unclaimed_instance") {
 		t.Errorf("status %d: %s", status, errs)
 	}
-	if kinds := findingKinds(); len(kinds) != len(cellgatev1.Finding_Kind_name)-1 {
-		t.Errorf("kinds %v", kinds)
+	if kinds, counted := findingKinds(), telemetry.FindingKinds(); len(kinds) != len(cellgatev1.Finding_Kind_name)-1 || !slices.Equal(kinds, counted) {
+		t.Errorf("kinds %v, metrics count %v", kinds, counted)
 	}
 }

@@ -416,6 +416,6 @@ var (
 func FindingKinds() []string {
 	return []string{
 		"orphaned_claim", "unclaimed_instance", "claimed_elsewhere", "doubled_claim", "unfinished_move",
-		"overcommitted", "amounts_differ", "usage_differs", "host_differs", "state_refused",
+		"overcommitted", "amounts_differ", "usage_differs", "host_differs", "state_refused", "nova_differs",
 	}
 }
