@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -140,12 +141,7 @@ func checkSelectors(known map[string]map[string][]string, query string, bad func
 				continue
 			}
 			values, ok := has[f[1]]
-			matches := func(value string) bool {
-				if strings.HasSuffix(f[2], "~") {
-					return regexp.MustCompile("^(?:"+f[3]+")$").MatchString(value) == (f[2] == "=~")
-				}
-				return (value == f[3]) == (f[2] == "=")
-			}
+			matches := func(value string) bool { return passes(f, value) }
 			switch {
 			case !ok:
 				bad("%s has no label %q", name, f[1])
@@ -155,6 +151,14 @@ func checkSelectors(known map[string]map[string][]string, query string, bad func
 		}
 	}
 	return names
+}
+
+// passes reports whether a value of its label passes a filter.
+func passes(filter []string, value string) bool {
+	if strings.HasSuffix(filter[2], "~") {
+		return regexp.MustCompile("^(?:"+filter[3]+")$").MatchString(value) == (filter[2] == "=~")
+	}
+	return (value == filter[3]) == (filter[2] == "=")
 }
 
 func TestCheckQueryFindsWhatIsWrong(t *testing.T) {
@@ -263,51 +267,110 @@ func sectionsOf(page string) map[string]string {
 	return out
 }
 
-// Alerts name metrics that exist, and their annotation runbook_url names a section of the runbook
-// that names the alert. Every section has an alert.
-func TestAlerts_MetricsAndRunbookSections_Exist(t *testing.T) {
+// rule is an alert.
+type rule struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+// alerts returns the alerts of all files.
+func alerts(t *testing.T) (all []rule) {
+	t.Helper()
 	files, err := filepath.Glob("*/alerts*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("files of alerts: %v %v", files, err)
 	}
-	known, sections := series(), sectionsOf(read(t, "../docs/how-to/runbook.md"))
-	linked, seen := map[string]bool{}, map[string]bool{}
 	for _, file := range files {
-		var rules struct {
-			Groups []struct {
-				Rules []struct {
-					Alert, Expr, For    string
-					Labels, Annotations map[string]string
-				}
-			}
-		}
+		var rules struct{ Groups []struct{ Rules []rule } }
 		if err := yaml.Unmarshal([]byte(read(t, file)), &rules); err != nil {
 			t.Fatal(err)
 		}
 		for _, g := range rules.Groups {
-			for _, r := range g.Rules {
-				if seen[r.Alert] || r.Alert == "" || r.For == "" || r.Annotations["summary"] == "" {
-					t.Errorf("%s: alert %q: %v", file, r.Alert, r)
-				}
-				seen[r.Alert] = true
-				if err := checkQuery(known, r.Expr); err != nil {
-					t.Errorf("%s: %v", r.Alert, err)
-				}
-				if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
-					t.Errorf("%s: severity %q", r.Alert, r.Labels["severity"])
-				}
-				anchor, ok := strings.CutPrefix(r.Annotations["runbook_url"], "docs/how-to/runbook.md#")
-				if !ok || !strings.Contains(sections[anchor], r.Alert) {
-					t.Errorf("%s: its runbook_url %q is no section of docs/how-to/runbook.md that names the alert", r.Alert, r.Annotations["runbook_url"])
-				}
-				linked[anchor] = true
-			}
+			all = append(all, g.Rules...)
 		}
+	}
+	return all
+}
+
+// Alerts name metrics that exist, and their annotation runbook_url names a section of the runbook
+// that names the alert. Every section has an alert.
+func TestAlerts_MetricsAndRunbookSections_Exist(t *testing.T) {
+	known, sections := series(), sectionsOf(read(t, "../docs/how-to/runbook.md"))
+	linked, seen := map[string]bool{}, map[string]bool{}
+	for _, r := range alerts(t) {
+		if seen[r.Alert] || r.Alert == "" || r.For == "" || r.Annotations["summary"] == "" {
+			t.Errorf("alert %q: %v", r.Alert, r)
+		}
+		seen[r.Alert] = true
+		if err := checkQuery(known, r.Expr); err != nil {
+			t.Errorf("%s: %v", r.Alert, err)
+		}
+		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
+			t.Errorf("%s: severity %q", r.Alert, r.Labels["severity"])
+		}
+		anchor, ok := strings.CutPrefix(r.Annotations["runbook_url"], "docs/how-to/runbook.md#")
+		if !ok || !strings.Contains(sections[anchor], r.Alert) {
+			t.Errorf("%s: its runbook_url %q is no section of docs/how-to/runbook.md that names the alert", r.Alert, r.Annotations["runbook_url"])
+		}
+		linked[anchor] = true
 	}
 	for anchor := range sections {
 		if !linked[anchor] {
 			t.Errorf("no alert links to %s", anchor)
 		}
+	}
+}
+
+// The alerts on processes and on hosts' verdicts select what they are meant for.
+func TestAlerts_Selectors_PassAndLeaveOut(t *testing.T) {
+	jobs := regexp.MustCompile(`job_name: (cellgate\S*)`)
+	for _, c := range []struct {
+		alert, label string
+		in, out      []string
+	}{
+		{"CellgateProcessDown", "job", nil, []string{"cockroachdb"}},
+		{"CellgateHostsReject", "verdict", []string{"NO_ROOM"}, []string{"ok", "ABORTED"}}, // an aborted claim had its room
+	} {
+		if c.label == "job" {
+			for _, file := range []string{"compose/prometheus.yaml", "../docs/reference/telemetry.md"} {
+				for _, m := range jobs.FindAllStringSubmatch(read(t, file), -1) {
+					c.in = append(c.in, m[1])
+				}
+			}
+		}
+		all := alerts(t)
+		r := all[slices.IndexFunc(all, func(r rule) bool { return r.Alert == c.alert })]
+		f := filter.FindStringSubmatch(regexp.MustCompile(c.label + `[!=~]+"[^"]*"`).FindString(r.Expr))
+		if f == nil || len(c.in) == 0 {
+			t.Errorf("%s: %v filters no %s, or there is none", c.alert, r.Expr, c.label)
+			continue
+		}
+		for _, value := range append(c.in, c.out...) {
+			if passes(f, value) == slices.Contains(c.out, value) {
+				t.Errorf("%s: %s %q passes: %v", c.alert, c.label, value, passes(f, value))
+			}
+		}
+	}
+}
+
+// An event shows in a rate for as long as its window. An alert on any rate above 0 waits that long, so
+// that a single event is none. Two confirmed claims are worth one.
+func TestAlerts_OfRates_WaitForTheirWindow(t *testing.T) {
+	anyRate, found := regexp.MustCompile(`(?:rate|increase)\(.*\[(\w+)\]\)+ > 0$`), 0
+	for _, r := range alerts(t) {
+		m := anyRate.FindStringSubmatch(strings.TrimSpace(r.Expr))
+		if m == nil || r.Alert == "CellgateTwoConfirmed" {
+			continue
+		}
+		found++
+		window, werr := time.ParseDuration(m[1])
+		wait, err := time.ParseDuration(r.For)
+		if werr != nil || err != nil || wait < window {
+			t.Errorf("%s waits %s, and looks back %s", r.Alert, r.For, m[1])
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d alerts were examined", found)
 	}
 }
 
