@@ -472,6 +472,17 @@ func TestMove_ToAHost_IsSentToTheHost(t *testing.T) {
 	})
 }
 
+// A replica that cannot compare from its start on is late, too.
+func TestReconcile_NoRoundYet_AgeGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), func(c *Config) { c.ReconcileInterval = time.Hour })
+		time.Sleep(40 * time.Minute)
+		if _, _, age := r.cell.reconcile.Reading(); age.Round(time.Minute) != 40*time.Minute {
+			t.Errorf("not compared for %v", age)
+		}
+	})
+}
+
 func TestFindingsAreCountedByKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newStore(t), soon)

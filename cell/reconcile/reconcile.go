@@ -54,9 +54,10 @@ type Reconciler struct {
 	// repaired are the newest repaired findings, the oldest first.
 	repaired []*cellgatev1.Finding
 	movedIn  []*cellv1.MovedIn
-	// lastRound is when the last complete round began; hosts and compared are its counts.
-	lastRound       time.Time
-	hosts, compared int
+	// lastRound is when the last complete round began; hosts and compared are its counts. began is when
+	// New made the reconciler.
+	lastRound, began time.Time
+	hosts, compared  int
 }
 
 // condition is a mismatch.
@@ -84,7 +85,7 @@ type Config struct {
 func New(cfg Config, s *replica.State, agents *agents.Service) *Reconciler {
 	r := &Reconciler{
 		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, agents: agents,
-		now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry, open: map[findingKey]*condition{},
+		now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry, began: cfg.Now(), open: map[findingKey]*condition{},
 	}
 	r.auditor.Reconciler = r
 	return r
@@ -258,7 +259,7 @@ func (r *Reconciler) noteRepaired(key findingKey, now time.Time, repair string) 
 }
 
 // Reading returns the open findings by kind, the number of compared hosts, and the time since the last
-// complete round; 0 before the first one.
+// complete round, or since New when there was none.
 func (r *Reconciler) Reading() (by map[string]int, compared int, age time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,8 +269,9 @@ func (r *Reconciler) Reading() (by map[string]int, compared int, age time.Durati
 			by[kindName(key.kind)]++
 		}
 	}
-	if !r.lastRound.IsZero() {
-		age = r.now().Sub(r.lastRound)
+	last := r.lastRound
+	if last.IsZero() {
+		last = r.began
 	}
-	return by, r.compared, age
+	return by, r.compared, r.now().Sub(last)
 }

@@ -394,7 +394,7 @@ var (
 	cellFindings            = reading(inCell, "cellgate_cell_findings", "What the shard, this replica's table and the hosts' reports do not agree on for longer than the grace, and nothing has put right.", labelFinding)
 	cellRepairs             = counter(inCell, "cellgate_cell_repairs_total", "Repairs of findings that this replica made, was refused, or failed with.", labelFinding, labelRepair)
 	cellHostsCompared       = reading(inCell, "cellgate_cell_hosts_compared", "Hosts whose reports the last comparison covered: their agents report and know their instances.")
-	cellReconcileAge        = reading(inCell, "cellgate_cell_reconcile_age_seconds", "Time since shard, table and hosts were last compared as a whole; 0 before the first time.")
+	cellReconcileAge        = reading(inCell, "cellgate_cell_reconcile_age_seconds", "Time since shard, table and hosts were last compared as a whole, or since the replica began to.")
 
 	agentHosts        = reading(inAgent, "cellgate_agent_hosts", "Hosts that this process reports for.", labelCell)
 	agentConnected    = reading(inAgent, "cellgate_agent_streams_accepted", "Streams, one for each host and replica, whose newest state was accepted.", labelCell)
