@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"cellgate/internal/config"
 	"cellgate/internal/norace"
 )
@@ -120,6 +122,34 @@ func TestDeployReadmeSaysHowLongAStopTakes(t *testing.T) {
 	}
 	if u := readUnit(t, deploy+"/systemd/tls.conf"); len(u) != 1 || strings.Join(u["Service.SupplementaryGroups"], "") != "cellgate-tls" {
 		t.Errorf("tls.conf is %v", u)
+	}
+}
+
+// The unit of a cell takes no shard in a database, and its drop-in does.
+func TestUnits_ShardInADatabase_TakesTheDropIn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cell-cell1.yaml")
+	if err := os.WriteFile(file, []byte("cell:\n  name: cell1\n  uuid: c0000000-0000-4000-8000-000000000001\n  store: postgres://cellgate@127.0.0.1:1/cell1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"cellgate-cell@.service": "is given with store", "database.conf": ""} {
+		start := readUnit(t, deploy+"/systemd/"+name)["Service.ExecStart"]
+		args := strings.Fields(strings.NewReplacer("/etc/cellgate/cell-%i.yaml", file, "%i", "cell1", "%S", t.TempDir()).Replace(start[len(start)-1]))
+		cmd, rest, err := newRoot(terminal{in: strings.NewReader(""), out: io.Discard, err: io.Discard}).Find(args[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var problem string
+		loading := &cobra.Command{}
+		load := bindKeys(loading, cmd.Name(), nil)
+		if err := loading.ParseFlags(rest); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := load(); err != nil {
+			problem = err.Error()
+		}
+		if !strings.Contains(problem, want) || (want == "") != (problem == "") {
+			t.Errorf("%s: %q, want %q", name, problem, want)
+		}
 	}
 }
 
