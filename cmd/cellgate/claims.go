@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -169,7 +170,11 @@ func showClaims(p *page, m *cellgatev1.ListClaimsResponse) {
 		amounts := joined(c.GetAllocations(), func(a *cellgatev1.Allocation) string {
 			return fmt.Sprintf("%s=%d", a.GetResourceClass(), a.GetAmount())
 		}, " ")
-		t.row(c.GetConsumerUuid(), state, c.GetCell(), c.GetServiceHost(), amounts, timeText(c.GetExpiresAt()), c.GetClaimId())
+		expires := timeText(c.GetExpiresAt())
+		if expires != "" && !p.wide && !p.record { // a lease is an hour at most
+			expires = c.GetExpiresAt().AsTime().Format(time.TimeOnly + "Z")
+		}
+		t.row(c.GetConsumerUuid(), state, c.GetCell(), c.GetServiceHost(), amounts, expires, c.GetClaimId())
 	}
 	t.print()
 	footer(p, "claims", len(m.GetClaims()), m.GetNextPageToken() != "", m.GetUnavailableCells())

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -124,6 +126,28 @@ func TestTable_TooWideForItsPage_BreaksWordsNotNames(t *testing.T) {
 	tab.page = wide
 	if tab.print(); strings.Count(wide.String(), "\n") != 2 {
 		t.Errorf("-o wide breaks lines:\n%s", wide)
+	}
+}
+
+// Adopted, pending and rejected claims of the sample's fleet fit a page together.
+func TestClaimsList_EveryState_FitsAPage(t *testing.T) {
+	at := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	claim := func(state cellgatev1.ClaimState, expires *timestamppb.Timestamp, change func(*cellgatev1.Claim)) *cellgatev1.Claim {
+		c := &cellgatev1.Claim{ConsumerUuid: novaHostID(1), State: state, Cell: "cell1", ServiceHost: "cell1-r01-h014", ExpiresAt: expires}
+		change(c)
+		return c
+	}
+	out := &page{width: pageWidth}
+	showClaims(out, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{
+		claim(cellgatev1.ClaimState_CONFIRMED, nil, func(c *cellgatev1.Claim) { c.Adopted = true }),
+		claim(cellgatev1.ClaimState_PENDING, at, func(c *cellgatev1.Claim) {
+			c.Verdict = &cellgatev1.ClaimVerdict{Outcome: "REJECTED", Reason: "UNKNOWN_PROVIDER"}
+		}),
+	}})
+	for line := range strings.Lines(out.String()) {
+		if n := len(strings.TrimRight(line, "\n")); n > pageWidth {
+			t.Errorf("%d columns: %s", n, line)
+		}
 	}
 }
 
