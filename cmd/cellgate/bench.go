@@ -60,12 +60,7 @@ process, and ends it afterwards.`,
 		if err != nil {
 			return err
 		}
-		if form == "json" {
-			err = encode(t.out, report)
-		} else {
-			err = show(t.out, func(p *page) { p.wide = form == "wide"; report.show(p) })
-		}
-		if err != nil {
+		if err := report.print(t.out, form); err != nil {
 			return err
 		}
 		return report.unexpected()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"runtime"
@@ -83,6 +84,14 @@ func (r *benchReport) unexpected() error {
 		return fmt.Errorf("%d answers were not as expected", n)
 	}
 	return nil
+}
+
+// print writes the report in a form of -o.
+func (r *benchReport) print(w io.Writer, form string) error {
+	if form == "json" || form == "yaml" {
+		return printValue(w, r, form)
+	}
+	return show(w, func(p *page) { p.wide, p.names = form == "wide", form == "name"; r.show(p) })
 }
 
 func (r *benchReport) show(p *page) {

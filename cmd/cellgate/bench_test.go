@@ -62,6 +62,16 @@ func TestBenchGivesEverythingBackAtTheEnd(t *testing.T) {
 	}
 }
 
+func TestBenchReport_Forms_AreWhatTheySay(t *testing.T) {
+	r := &benchReport{Target: "h:1", Steps: []benchStep{{}}}
+	for form, want := range map[string]string{"json": "{\n", "yaml": "build:\n", "name": "0\n", "table": "0 cells with 0 hosts"} {
+		var out strings.Builder
+		if err := r.print(&out, form); err != nil || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("-o %s: %v, %q does not begin with %q", form, err, out.String(), want)
+		}
+	}
+}
+
 func TestBench_WrongFlags_NamesWhatCannotBeMeasured(t *testing.T) {
 	for args, want := range map[string]string{
 		"--callers 0":       "--callers: 0 is below 1",
