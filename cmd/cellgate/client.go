@@ -78,6 +78,9 @@ func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Cont
 	if err := c.check(cmd); err != nil {
 		return err
 	}
+	if by, _ := cmd.Flags().GetString("sort"); by != "" && !isTable(cmd) { // "" where there is no such flag
+		return usage(cmd, fmt.Errorf("--sort: is for tables; -o %s has the list's own order", form))
+	}
 	conn, err := c.connect(cmd)
 	if err != nil {
 		return err

@@ -79,6 +79,9 @@ func TestList_SeveralPages_AreOneAnswer(t *testing.T) {
 			t.Errorf("--limit %s: %d hosts to %s, more %q, without %v, pages of %v; want %+v", c.limit, len(m.Hosts), last, m.More, m.Cells, p.sizes, c)
 		}
 	}
+	if _, text, status := typed(t.Context(), "", "hosts", "--addr", at.Addr().String(), "--sort", "uuid:desc", "-o", "json"); status != exitUsage || !strings.Contains(text, "--sort: is for tables") {
+		t.Errorf("an order that JSON does not have: %d, %s", status, text)
+	}
 	// The result is the first of all hosts in that order, not of the first page.
 	out, text, status := typed(t.Context(), "", "hosts", "--addr", at.Addr().String(), "--limit", "2", "--sort", "uuid:desc", "-o", "name")
 	if status != exitDone || strings.Count(out, "\n") != 2 {
