@@ -40,6 +40,15 @@ const (
 	noConnection    = "no connection"
 )
 
+func TestTokenNew_Help_NamesEveryRole(t *testing.T) {
+	help, _, _ := typed(t.Context(), "", "token", "new", "--help")
+	for _, role := range security.Roles() {
+		if !regexp.MustCompile(`--role string .*\b` + string(role) + `\b`).MatchString(help) {
+			t.Errorf("role %s is not in\n%s", role, help)
+		}
+	}
+}
+
 // documented reads a table of docs/reference/security.md: the cells of each row.
 func documented(t *testing.T, name string) [][]string {
 	t.Helper()

@@ -34,7 +34,7 @@ holds the token's hash.`,
 	var role, name, expires string
 	var hosts []string
 	f := cmd.Flags()
-	f.StringVar(&role, "role", "", "conductor, agent, operator, reader or gateway")
+	f.StringVar(&role, "role", "", "one of "+joined(security.Roles(), func(r security.Role) string { return string(r) }, ", "))
 	f.StringVar(&name, "name", "", "whose token it is, for logs")
 	f.StringArrayVar(&hosts, "host", nil, `with the role agent: a service host it speaks for, or the beginning of names and "*"; again for each`)
 	f.StringVar(&expires, "expires", "", "when it ends, as 2030-01-31T00:00:00Z; empty for never")
