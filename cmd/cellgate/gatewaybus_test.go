@@ -36,6 +36,19 @@ notify_on_state_change = vm_state
 	}
 }
 
+func TestPrintConfig_PasswordWithSigns_IsNotShown(t *testing.T) {
+	for url, want := range map[string]string{
+		"rabbit://nova:se@cret@mq1:5672/":            "rabbit://nova:***@mq1:5672/",
+		"rabbit://nova@x:secret@mq1/":                "rabbit://nova@x:***@mq1/",
+		"rabbit://nova@mq1:5672,nova:se:cret@mq2/v?": "rabbit://nova@mq1:5672,nova:***@mq2/v?",
+	} {
+		rows, _ := printed(t, "gateway", "--cell", "cell1=127.0.0.1:1", "--bus-enabled", "--bus-transport-url", url)
+		if got := rows["gateway.bus.transport_url"][1]; got != want {
+			t.Errorf("%s is shown as %s, want %s", url, got, want)
+		}
+	}
+}
+
 func TestGatewayBus_WrongKeys_AreRefusedWithoutThePassword(t *testing.T) {
 	for want, flags := range map[string][]string{
 		"gateway.bus.transport_url: must be set":    {"--bus-enabled"},

@@ -375,8 +375,9 @@ func (d *configDetails) show(p *page, c config.Config, section string) {
 	notes.printBelow()
 }
 
-// passwordOf matches the password between a user and a host, in a URL of one host or of several.
-var passwordOf = regexp.MustCompile(`((?:://|,)[^:@/,]*):[^/?]*?@`)
+// passwordOf matches the password between a user and a host, in a URL of one host or of several. As where
+// the URL is read, the last @ ends it.
+var passwordOf = regexp.MustCompile(`((?:://|,)[^:/,]*):[^/?#,]*@`)
 
 // shown writes a value as a flag takes it; "-" for an empty one.
 func shown(v reflect.Value) string {
