@@ -192,9 +192,8 @@ func (c *hardwareCase) compare(t *testing.T, q *schedule.Query, all *hardwareCou
 		View:  schedule.View{CPURatio: c.CPURatio, RAMRatio: c.RAMRatio},
 		Facts: schedule.ParseFacts(schedule.FactTexts{NUMATopology: c.NUMATopology, PCIPools: text(c.PCIStats)}),
 	}
-	var err error
-	if h.View.PCIFree, err = pciFree(c.PCIStats); err != nil || len(h.Facts.Failed) > 0 {
-		return fmt.Sprintf("the host: %v, %v", err, h.Facts.Failed)
+	if h.View.PCIFree = h.Facts.FreeDevices(); len(h.Facts.Failed) > 0 {
+		return fmt.Sprintf("the host: %v", h.Facts.Failed)
 	}
 	e := schedule.NewTable().Edit()
 	e.PutHost(h)

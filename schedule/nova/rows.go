@@ -1,9 +1,7 @@
 package nova
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"cellgate/schedule"
@@ -154,6 +152,7 @@ func (n *ComputeNode) view(o RowOptions, f *schedule.Facts) schedule.View {
 		DiskUsedMB:        n.LocalGBUsed * 1024,
 		FreeDiskMB:        free * 1024,
 		HypervisorVersion: n.HypervisorVersion,
+		PCIFree:           f.FreeDevices(),
 	}
 	for _, c := range []struct {
 		key string
@@ -164,10 +163,6 @@ func (n *ComputeNode) view(o RowOptions, f *schedule.Facts) schedule.View {
 			fail(f, "stats", exception)
 		}
 	}
-	var err error
-	if v.PCIFree, err = pciFree(n.PCIStats); err != nil {
-		fail(f, "pci_stats", "ValueError: "+err.Error())
-	}
 	return v
 }
 
@@ -177,44 +172,4 @@ func ratio(own *float64, option float64) float64 {
 		return *own
 	}
 	return option
-}
-
-// pciFree adds up the free devices of all pools. The text is a PciDevicePoolList primitive, or the older list of
-// dictionaries.
-func pciFree(text *string) (int64, error) {
-	if text == nil || *text == "" {
-		return 0, nil
-	}
-	type pool struct {
-		Count int64 `json:"count"`
-		Data  *struct {
-			Count int64 `json:"count"`
-		} `json:"nova_object.data"`
-	}
-	if !json.Valid([]byte(*text)) {
-		return 0, nil // As in Nova (from_pci_stats).
-	}
-	var pools []pool
-	if strings.HasPrefix(strings.TrimSpace(*text), "{") {
-		var list struct {
-			Count int64 `json:"count"` // of a single pool in the older form
-			Data  struct {
-				Objects []pool `json:"objects"`
-			} `json:"nova_object.data"`
-		}
-		if err := json.Unmarshal([]byte(*text), &list); err != nil {
-			return 0, err
-		}
-		pools = append(list.Data.Objects, pool{Count: list.Count})
-	} else if err := json.Unmarshal([]byte(*text), &pools); err != nil {
-		return 0, err
-	}
-	var free int64
-	for _, p := range pools {
-		free += p.Count
-		if p.Data != nil {
-			free += p.Data.Count
-		}
-	}
-	return free, nil
 }
