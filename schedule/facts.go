@@ -51,7 +51,7 @@ func (f *Facts) statTexts() {
 		case boolean, integer, long, float:
 			f.stats.v[key] = textValue(v.String())
 		case list, object:
-			f.fail("stats", "ValueError: %s must be a text, not %s", key, v.typeName())
+			f.fail("stats", "ValueError: A string is required in field stats[%s], not a %s", key, v.typeName())
 		}
 	}
 }
@@ -110,8 +110,8 @@ func (f *Facts) readStats() {
 		f.stats = v.dict
 		f.stats.coerced = len(f.stats.keys) > 0
 		f.statTexts()
-	case v.truth():
-		f.fail("stats", "ValueError: must be an object, not %s", v.typeName())
+	case v.kind != absent:
+		f.fail("stats", "ValueError: A dict is required in field stats, not a %s", v.typeName())
 	}
 }
 

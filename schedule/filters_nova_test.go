@@ -265,9 +265,26 @@ func TestStatsAreTexts(t *testing.T) {
 			t.Errorf("%s is %s, want %s", key, got, want)
 		}
 	}
-	for _, bad := range []string{`{"l": []}`, `[1]`, `{`, `3`} {
+	for _, bad := range []string{`{"l": []}`, `[1]`, `{`, `3`, `[]`, `0`, `false`, `""`} {
 		if ParseFacts(FactTexts{Stats: bad}).Failed["stats"] == "" {
 			t.Errorf("%s is read", bad)
+		}
+	}
+	for _, none := range []string{`{}`, `null`} {
+		if why := ParseFacts(FactTexts{Stats: none}).Failed["stats"]; why != "" {
+			t.Errorf("%s is not read: %s", none, why)
+		}
+	}
+}
+
+// SupportedInstances that Python cannot iterate over make the row unreadable.
+func TestSupportedInstances_NotIterable_AreUnreadable(t *testing.T) {
+	for text, want := range map[string]string{
+		`null`: "TypeError: 'NoneType' object is not iterable", `0`: "TypeError: 'int' object is not iterable",
+		`false`: "TypeError: 'bool' object is not iterable", `{}`: "", `""`: "", `[]`: "",
+	} {
+		if got := ParseFacts(FactTexts{SupportedInstances: text}).Failed["supported_instances"]; got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }

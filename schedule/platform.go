@@ -69,9 +69,14 @@ func (p *hostPlatform) readSupported(in string) {
 		p.failed = fmt.Sprintf("%s: %s", err.class, err.message)
 		return
 	}
-	if v.kind != list {
+	switch {
+	case v.kind == list:
+	case v.kind < text:
+		p.failed = fmt.Sprintf("TypeError: '%s' object is not iterable", v.typeName())
+		return
+	default: // Python iterates over the letters of a text, or the keys of an object.
 		if v.truth() {
-			p.failed = "TypeError: must be a list of [architecture, hypervisor, mode]"
+			p.failed = "IndexError: each must be [architecture, hypervisor, mode]"
 		}
 		return
 	}
