@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"cellgate/gateway/legacy/novadb"
+	"cellgate/internal/rpc"
 	"cellgate/schedule"
 )
 
@@ -89,6 +90,21 @@ func TestGateReport_ServiceWithoutHost_IsReportedById(t *testing.T) {
 		if got := r.services[i].GetHost(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// A nova-compute of bare metal has a compute node for each machine.
+func TestGateReport_ServiceOfManyNodes_Accepted(t *testing.T) {
+	x := &novadb.Snapshot{At: time.Now(), Services: []novadb.Service{{ID: 1, Host: "ironic1"}}, Unusable: map[int64][]schedule.ID{}}
+	for n := range 10_000 {
+		x.Hosts = append(x.Hosts, novadb.Host{ServiceID: 1, Host: schedule.Host{UUID: parsed(rowUUID(n))}})
+		x.Unusable[1] = append(x.Unusable[1], parsed(rowUUID(10_000+n)))
+	}
+	r := gateReport{gateway: "g"}
+	r.update(x, x.At, time.Minute)
+	req := r.request(66, true, false, "")
+	if err := rpc.Validate(req); err != nil || len(req.GetServices()[0].GetNodeUuids()) != 10_000 {
+		t.Error(err)
 	}
 }
 

@@ -8602,12 +8602,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x02up\x18\x05 \x01(\bR\x02up\x127\n" +
 	"\tlast_seen\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12.\n" +
 	"\n" +
-	"node_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\tnodeUuids\x121\n" +
+	"node_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xff\x7f\"\x04r\x02\x18$R\tnodeUuids\x121\n" +
 	"\x0fdisabled_reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0edisabledReason\x129\n" +
 	"\n" +
 	"changed_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x125\n" +
 	"\x0eleft_out_uuids\x18\n" +
-	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04r\x02\x18$R\fleftOutUuids\"\x9c\x01\n" +
+	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xff\x7f\"\x04r\x02\x18$R\fleftOutUuids\"\x9c\x01\n" +
 	"\x14ReportLegacyResponse\x12%\n" +
 	"\x04gate\x18\x01 \x01(\v2\x11.cellgate.v1.GateR\x04gate\x12#\n" +
 	"\rsend_services\x18\x02 \x01(\bR\fsendServices\x128\n" +
