@@ -3,7 +3,6 @@ package pebbleshard
 import (
 	"context"
 	"encoding/binary"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"google.golang.org/protobuf/proto"
@@ -127,10 +126,8 @@ func (l *lane) decide(ops []shard.Op) (shard.Applied, *commit, error) {
 	if err := writeEntry(b, &next, applied.Entry, ended); err != nil {
 		return shard.Applied{}, nil, fault.Wrap(fault.Internal, err, "a batch cannot be written")
 	}
-	if ended != nil {
-		if err := s.sizes.replace(v, d.Changes); err != nil {
-			return shard.Applied{}, nil, fault.Wrap(fault.Internal, err, "a batch cannot be written")
-		}
+	if err := s.sizes.replace(ended, d.Changes); err != nil {
+		return shard.Applied{}, nil, fault.Wrap(fault.Internal, err, "a batch cannot be written")
 	}
 	c, err := s.commit(b)
 	if err != nil {
@@ -143,22 +140,22 @@ func (l *lane) decide(ops []shard.Op) (shard.Applied, *commit, error) {
 	return applied, c, nil
 }
 
-// tombstonesIn gives the end of each ended claim in a view.
-func tombstonesIn(v *shard.View) map[string]time.Time {
-	var ended map[string]time.Time
+// tombstonesIn gives the ended claims in a view, by id. It must run before Decide, which replaces them.
+func tombstonesIn(v *shard.View) map[string]*shard.Claim {
+	var ended map[string]*shard.Claim
 	for id, c := range v.Claims {
 		if !c.State.Live() {
 			if ended == nil {
-				ended = map[string]time.Time{}
+				ended = map[string]*shard.Claim{}
 			}
-			ended[id] = c.UpdatedAt
+			ended[id] = c
 		}
 	}
 	return ended
 }
 
 // writeEntry puts an entry and its rows into a batch. ended are the existing tombstones of its claims.
-func writeEntry(b *pebble.Batch, l *laneState, e shard.Entry, ended map[string]time.Time) error {
+func writeEntry(b *pebble.Batch, l *laneState, e shard.Entry, ended map[string]*shard.Claim) error {
 	if err := setLane(b, l); err != nil {
 		return err
 	}
@@ -177,7 +174,7 @@ func writeEntry(b *pebble.Batch, l *laneState, e shard.Entry, ended map[string]t
 	return b.Set(journalKey(l.id.Incarnation, e.Seq), journal, nil)
 }
 
-func setRow(b *pebble.Batch, ch shard.Change, row []byte, ended map[string]time.Time) error {
+func setRow(b *pebble.Batch, ch shard.Change, row []byte, ended map[string]*shard.Claim) error {
 	switch {
 	case ch.Host != nil:
 		return b.Set(nameKey(hostKey, ch.Host.UUID), row, nil)
@@ -205,10 +202,10 @@ func setRow(b *pebble.Batch, ch shard.Change, row []byte, ended map[string]time.
 }
 
 // setClaim stores a claim in one place: among the live claims, or among the tombstones with their two indexes.
-func setClaim(b *pebble.Batch, c *shard.Claim, row []byte, ended map[string]time.Time) error {
-	end, wasEnded := ended[c.ClaimID]
-	if wasEnded {
-		if err := b.Delete(tombstoneEndKey(end, c.ClaimID), nil); err != nil {
+func setClaim(b *pebble.Batch, c *shard.Claim, row []byte, ended map[string]*shard.Claim) error {
+	old := ended[c.ClaimID]
+	if old != nil {
+		if err := b.Delete(tombstoneEndKey(old.UpdatedAt, c.ClaimID), nil); err != nil {
 			return err
 		}
 	}
@@ -224,11 +221,11 @@ func setClaim(b *pebble.Batch, c *shard.Claim, row []byte, ended map[string]time
 		}
 		return b.Set(nameKey(tombstoneKey, c.ClaimID), row, nil)
 	}
-	if wasEnded {
+	if old != nil {
 		if err := b.Delete(nameKey(tombstoneKey, c.ClaimID), nil); err != nil {
 			return err
 		}
-		if err := b.Delete(endedOfKey(c.ConsumerUUID, c.ClaimID), nil); err != nil {
+		if err := b.Delete(endedOfKey(old.ConsumerUUID, c.ClaimID), nil); err != nil {
 			return err
 		}
 	}

@@ -23,16 +23,13 @@ func (z *sizes) add(key []byte, rowLen int) {
 // tombstoneSize is the size of a tombstone and, approximately, of its two index entries.
 func tombstoneSize(keyLen, rowLen int) int64 { return int64(3*keyLen + rowLen + 50) }
 
-// replace subtracts the tombstones that changes write again or make live again.
-func (z *sizes) replace(v *shard.View, changes []shard.Change) error {
+// replace subtracts the existing tombstones that changes write again or make live again.
+func (z *sizes) replace(ended map[string]*shard.Claim, changes []shard.Change) error {
 	for _, ch := range changes {
-		if ch.Claim == nil {
+		if ch.Claim == nil || ended[ch.Claim.ClaimID] == nil {
 			continue
 		}
-		old := v.Claims[ch.Claim.ClaimID]
-		if old == nil || old.State.Live() {
-			continue
-		}
+		old := ended[ch.Claim.ClaimID]
 		_, _, row, err := rowcodec.Row(nil, shard.Change{Claim: old})
 		if err != nil {
 			return err

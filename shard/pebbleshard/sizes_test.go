@@ -124,6 +124,45 @@ func TestTrim_TombstonesOverTheBound_AreKeptTenMinutes(t *testing.T) {
 	}
 }
 
+// TestSizes_TombstonesThatComeBack_AreSubtracted: what is counted is what another opening counts, also after a claim
+// came back and after claims ended in a batch that read an older tombstone.
+func TestSizes_TombstonesThatComeBack_AreSubtracted(t *testing.T) {
+	clock := newTestClock()
+	s := openAt(t, vfs.NewMem(), lossDir, clock)
+	defer mustClose(t, s)
+	l, err := s.OpenLane(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func(ops ...shard.Op) {
+		t.Helper()
+		a, err := l.Apply(t.Context(), ops)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range a.Outcomes {
+			if r := a.Outcomes[i].Refusal; r != nil {
+				t.Fatal(r.Message)
+			}
+		}
+		kept := s.sizes
+		s.sizes = sizes{}
+		if err := s.countSizes(); err != nil || s.sizes != kept {
+			t.Errorf("counted %+v, there are %+v, %v", kept, s.sizes, err)
+		}
+	}
+	apply(shard.Op{PutHost: shardtest.NewHost(1, 8)}, shard.Op{Claim: shardtest.NewClaim(1, 1, 1)}, shard.Op{Claim: shardtest.NewClaim(2, 1, 1)})
+	clock.move(shard.MaxClaimTTL)
+	apply(shard.Op{Expire: shardtest.Ref(1)})
+	back := shardtest.Ref(1)
+	back.Reinstate = true
+	apply(shard.Op{Confirm: back})
+	clock.move(shard.MaxClaimTTL)
+	apply(shard.Op{Expire: shardtest.Ref(1)})
+	apply(shard.Op{Release: shardtest.Ref(1)}, shard.Op{Release: shardtest.Ref(2)})
+	apply(shard.Op{Release: shardtest.Ref(1)}, shard.Op{Claim: shardtest.NewClaim(3, 1, 1)}, shard.Op{Release: shardtest.Ref(3)})
+}
+
 func bytesIn(t *testing.T, dir string) int64 {
 	t.Helper()
 	var all int64
