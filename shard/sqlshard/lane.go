@@ -78,13 +78,11 @@ func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error
 	return &lane{store: s, id: id, turn: make(chan struct{}, 1)}, nil
 }
 
-// insertIncarnation writes a lane's row. If the outcome of the commit is unknown, an unused lane may remain.
+// insertIncarnation writes a lane's row, and fences those of lower incarnations. Of two processes that start at once,
+// the second one to insert waits for the first, fails, and runs again: it then fences the first. If the outcome of the
+// commit is unknown, an unused lane may remain.
 func (s *Store) insertIncarnation(ctx context.Context, c *pgx.Conn, replica string) (uint64, error) {
-	// On PostgreSQL, reads after the wait for the lock must see the state after the wait.
 	if _, err := c.Exec(ctx, s.server.begin(readCommitted)); err != nil {
-		return 0, err
-	}
-	if _, err := c.Exec(ctx, fenceLanes, replica); err != nil {
 		return 0, err
 	}
 	var incarnation int64
@@ -95,11 +93,15 @@ func (s *Store) insertIncarnation(ctx context.Context, c *pgx.Conn, replica stri
 	if err := c.QueryRow(ctx, serverTime).Scan(&server); err != nil {
 		return 0, err
 	}
-	if _, err := c.Exec(ctx, insertLane, replica, incarnation+1, server.UnixNano()); err != nil {
+	incarnation++
+	if _, err := c.Exec(ctx, insertLane, replica, incarnation, server.UnixNano()); err != nil {
+		return 0, err
+	}
+	if _, err := c.Exec(ctx, fenceLanes, replica, incarnation); err != nil {
 		return 0, err
 	}
 	_, err := c.Exec(ctx, "COMMIT")
-	return uint64(incarnation + 1), err
+	return uint64(incarnation), err
 }
 
 func (l *lane) ID() shard.LaneID { return l.id }

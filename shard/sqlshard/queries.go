@@ -169,7 +169,7 @@ const (
 	touchLane    = `UPDATE lanes SET fenced = fenced WHERE replica = $1::text AND incarnation = $2::int8 RETURNING fenced`
 	isEntryThere = `SELECT count(*) FROM journal WHERE replica = $1::text AND incarnation = $2::int8 AND seq = $3::int8`
 
-	fenceLanes      = `UPDATE lanes SET fenced = true WHERE replica = $1::text AND NOT fenced`
+	fenceLanes      = `UPDATE lanes SET fenced = true WHERE replica = $1::text AND incarnation < $2::int8 AND NOT fenced`
 	lastIncarnation = `SELECT incarnation FROM lanes WHERE replica = $1::text ORDER BY incarnation DESC LIMIT 1`
 	insertLane      = `INSERT INTO lanes (replica, incarnation, floor, fenced, opened_at) VALUES ($1::text, $2::int8, 0, false, $3::int8)`
 
