@@ -363,6 +363,33 @@ func TestAnUnknownCommitIsLookedUpBeforeTheLaneGoesOn(t *testing.T) {
 	}
 }
 
+// The entry of an unknown commit was trimmed before the lane looks it up: the commit counts as done, and its number is
+// not used again.
+func TestUnknownCommit_EntryTrimmedMeanwhile_WasDone(t *testing.T) {
+	onServersAndAlike(t, func(t *testing.T, at site) {
+		clock := &testClock{}
+		opts := at.options(at.database(t))
+		opts.skew = clock.read
+		s := newStand(t, opts)
+		if err := s.claim(1); err != nil {
+			t.Fatal(err)
+		}
+		l := s.lane.(*lane)
+		l.entries, l.doubt = written{last: 1}, 2
+		clock.move(time.Hour)
+		now, err := s.Now(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Trim(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.claim(2); err != nil || l.entries.last != 3 {
+			t.Errorf("the next entry is %d, want 3; %v", l.entries.last, err)
+		}
+	})
+}
+
 // A trim drops the consumer rows of group members without claims, and keeps the row of a consumer
 // with a claim. CockroachDB has no consumer rows.
 func TestConsumersWithoutClaimsAreDropped(t *testing.T) {

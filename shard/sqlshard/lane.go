@@ -245,12 +245,12 @@ func (l *lane) settle(ctx context.Context) error {
 			}
 			return err
 		}
-		var there int64
+		var there bool
 		if err := c.QueryRow(ctx, isEntryThere, l.id.Replica, int64(l.id.Incarnation), int64(l.doubt)).Scan(&there); err != nil {
 			return err
 		}
 		s.count.resolved.Add(1)
-		if there > 0 {
+		if there {
 			l.entries.add(l.doubt)
 		}
 		l.doubt = 0

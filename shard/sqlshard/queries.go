@@ -14,10 +14,12 @@ import (
 
 // Locks.
 const (
-	// readLane reads whether a lane is fenced, the server's time, and whether entry $3 of the lane exists or was
-	// trimmed. It runs after the locks, so the time of a transaction that waited is later than that of the one it
-	// waited for.
-	readLane = `SELECT fenced, clock_timestamp(), floor >= $3::int8 OR EXISTS (SELECT 1 FROM journal
+	// readLane reads whether a lane is fenced, the server's time, and hasEntry. It runs after the locks, so the time of
+	// a transaction that waited is later than that of the one it waited for.
+	readLane = `SELECT fenced, clock_timestamp(), ` + hasEntry
+
+	// hasEntry is whether entry $3 of the lane exists or was trimmed.
+	hasEntry = `floor >= $3::int8 OR EXISTS (SELECT 1 FROM journal
 WHERE replica = $1::text AND incarnation = $2::int8 AND seq = $3::int8)
 FROM lanes WHERE replica = $1::text AND incarnation = $2::int8`
 
@@ -167,7 +169,7 @@ const (
 	// touchLane runs when a commit of a lane is in doubt, before isEntryThere. On PostgreSQL it waits for the lost
 	// transaction. On CockroachDB its write makes that transaction fail if it has not committed.
 	touchLane    = `UPDATE lanes SET fenced = fenced WHERE replica = $1::text AND incarnation = $2::int8 RETURNING fenced`
-	isEntryThere = `SELECT count(*) FROM journal WHERE replica = $1::text AND incarnation = $2::int8 AND seq = $3::int8`
+	isEntryThere = `SELECT ` + hasEntry
 
 	fenceLanes      = `UPDATE lanes SET fenced = true WHERE replica = $1::text AND incarnation < $2::int8 AND NOT fenced`
 	lastIncarnation = `SELECT incarnation FROM lanes WHERE replica = $1::text ORDER BY incarnation DESC LIMIT 1`
