@@ -28,7 +28,8 @@ type Store interface {
 	Close() error
 }
 
-// ErrBroken is in the error chain of a store that failed to write and cannot go on: it must be opened again.
+// ErrBroken is in the error chain of a store that failed to write, or lost what it wrote, and cannot go on: it must be
+// opened again.
 var ErrBroken = errors.New("the store is broken")
 
 // ErrFenced is in the error chain of a lane that a newer incarnation of its replica or a step of the schema ended.

@@ -98,15 +98,19 @@ func TestOpenLane_NewerIncarnation_FencesTheOlder(t *testing.T) {
 	})
 }
 
-// A lane stops if the journal lacks its last entry, as in a database that was restored to an
-// earlier state.
+// A lane ends if the journal lacks its last entry, or it has no row, as in a database that was restored to an earlier
+// state.
 func TestALaneThatIsNotWhereItWasStops(t *testing.T) {
 	onServersAndAlike(t, func(t *testing.T, at site) {
 		s := newStand(t, at.options(at.database(t)))
 		exec(t, s.opts.URL, "DELETE FROM journal")
 		s.lane.(*lane).entries.lastAt = time.Now().Add(-settleTime)
-		if err := s.claim(1); fault.KindOf(err) != fault.Internal {
-			t.Errorf("Apply: %v", err)
+		lost := s.claim(1)
+		exec(t, s.opts.URL, "DELETE FROM lanes")
+		for _, err := range []error{lost, s.claim(1)} {
+			if fault.KindOf(err) != fault.Internal || !errors.Is(err, shard.ErrBroken) {
+				t.Errorf("Apply: %v, want %v", err, shard.ErrBroken)
+			}
 		}
 	})
 }

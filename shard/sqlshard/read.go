@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"cellgate/internal/fault"
 	"cellgate/shard"
 	"cellgate/shard/rowcodec"
 )
@@ -143,13 +144,13 @@ func (l *lane) position(r pgx.Rows, p *picture) error {
 	case fenced:
 		return shard.ErrFenced
 	case !there:
-		return damaged("entry %d of lane %s/%d is not in its shard: the database was put back to an earlier state; start the replica again", l.entries.settled(), l.id.Replica, l.id.Incarnation)
+		return fault.Wrap(fault.Internal, shard.ErrBroken, "entry %d of lane %s/%d is not in its shard: the database was put back to an earlier state", l.entries.settled(), l.id.Replica, l.id.Incarnation)
 	}
 	return nil
 }
 
 func (l *lane) missing() error {
-	return damaged("lane %s/%d is not in its shard", l.id.Replica, l.id.Incarnation)
+	return fault.Wrap(fault.Internal, shard.ErrBroken, "lane %s/%d is not in its shard", l.id.Replica, l.id.Incarnation)
 }
 
 // add adds a claim, which several statements may find. A live row wins over an ended one of the same id.
