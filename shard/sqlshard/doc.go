@@ -15,7 +15,7 @@
 // does not exist.
 //
 //	host_usages    a host, what is used of it, the claims on it, its namespaces, and its admin state
-//	consumers      which live claims a consumer has
+//	consumers      which live claims a consumer has, and which of its claims were released before they were made
 //	server_groups  which live claims a group has
 //	pins           a pin
 //	lanes          whether a newer incarnation has fenced the lane

@@ -7,8 +7,9 @@ import (
 )
 
 // unlocked finds rows that the operations depend on, but that are not named: the hosts of named claims, the groups of
-// claims that may become live again, and the claims on the hosts where claims take NUMA cells or devices. The
-// transaction then runs again with these names, so that it takes its locks in order.
+// claims that may become live again, the claims on the hosts where claims take NUMA cells or devices, and the consumers
+// of released claims that do not exist. The transaction then runs again with these names, so that it takes its locks in
+// order.
 func (s *Store) unlocked(p *picture, n *names) error {
 	var hosts, hostClaims, consumers, groups []string
 	for _, l := range n.landings {
@@ -40,6 +41,11 @@ func (s *Store) unlocked(p *picture, n *names) error {
 			if !has(n.consumers, m) {
 				consumers = append(consumers, m)
 			}
+		}
+	}
+	for id, consumer := range n.released {
+		if s.server.needsGuards() && p.claims[id] == nil && !has(n.consumers, consumer) {
+			consumers = append(consumers, consumer)
 		}
 	}
 	return s.restartWith(n, hosts, hostClaims, consumers, groups)

@@ -23,6 +23,9 @@ type names struct {
 	landings []shard.Landing
 	// fill are the consumers whose row is inserted if it does not exist.
 	fill map[string]bool
+	// released are the claims, by id, whose release leaves a tombstone if they do not exist, with their consumers. The
+	// consumer's row keeps another replica from making the claim meanwhile.
+	released map[string]string
 }
 
 // namesOf gives the names of a batch.
@@ -30,7 +33,7 @@ func (s *Store) namesOf(ops []shard.Op) *names {
 	f := shard.ReadSetOf(ops)
 	n := &names{
 		hosts: f.Hosts, hostClaims: f.HostClaims, consumers: f.Consumers, groups: f.Groups, pins: f.Pins, namespaces: f.Namespaces, gate: f.Gate, movesGate: f.MovesGate,
-		claims: keysOf(f.Claims), landings: f.Landings, guarded: map[string]bool{}, fill: map[string]bool{},
+		claims: keysOf(f.Claims), landings: f.Landings, guarded: map[string]bool{}, fill: map[string]bool{}, released: map[string]string{},
 	}
 	for _, name := range f.Names {
 		n.custom = append(n.custom, customKey(name))
@@ -45,6 +48,8 @@ func (s *Store) namesOf(ops []shard.Op) *names {
 		switch {
 		case op.Expire != nil:
 			expires[op.Expire.ClaimID] = true
+		case op.Release != nil && op.Release.ReportedGoneBy == nil:
+			n.released[op.Release.ClaimID] = op.Release.ConsumerUUID
 		case op.Swap != nil:
 			n.guarded[op.Swap.ClaimID] = true
 		case op.Confirm != nil && expires[op.Confirm.ClaimID]:

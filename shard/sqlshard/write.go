@@ -192,7 +192,7 @@ func (w *writes) guardRows(claims []keyedClaim) {
 	consumers, groups := map[string]*shard.Claim{}, map[string]*shard.Claim{}
 	for _, c := range claims {
 		old := w.before.claims[c.ClaimID]
-		if !c.State.Live() || old != nil && old.State.Live() && old.ConsumerUUID == c.ConsumerUUID && old.HostUUID == c.HostUUID {
+		if old != nil && (!c.State.Live() || old.State.Live() && old.ConsumerUUID == c.ConsumerUUID && old.HostUUID == c.HostUUID) {
 			continue
 		}
 		// The rules only depend on these if the read set names them.
