@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -95,9 +96,13 @@ func listener(e *ends) *pebble.EventListener {
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			e.set(&DamagedError{Dir: e.dir, File: info.Path, Err: info.Details}, false)
 		},
-		// Pebble retries in the background: once the store has ended, further errors tell nothing new.
+		// Pebble retries at once, without end. On a full disk writers would wait for that. Once the store has ended,
+		// further errors tell nothing new.
 		BackgroundError: func(err error) {
-			if e.reason() == nil {
+			switch {
+			case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+				e.set(err, false)
+			case e.reason() == nil:
 				e.log.Error("pebble: "+err.Error(), "directory", e.dir)
 			}
 		},

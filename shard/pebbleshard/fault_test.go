@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/testwait"
 	"cellgate/shard"
 	"cellgate/shard/shardtest"
 )
@@ -127,6 +129,47 @@ func TestAFailedSyncEndsTheStore(t *testing.T) {
 	defer mustClose(t, again)
 	rows, _, err := shardtest.LoadRows(t.Context(), again)
 	if err != nil || len(rows.Hosts) != 1 {
+		t.Errorf("left are %+v, %v", rows, err)
+	}
+}
+
+// TestFlush_DiskFull_EndsTheStore: Pebble alone would flush again and again, and writers would wait for that.
+func TestFlush_DiskFull_EndsTheStore(t *testing.T) {
+	full := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".sst") {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	mem := vfs.NewMem()
+	opts := testOptions
+	opts.Log = slog.New(slog.DiscardHandler)
+	s, err := open(errorfs.Wrap(mem, full), lossDir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.OpenLane(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Apply(t.Context(), []shard.Op{{PutHost: shardtest.NewHost(1, 8)}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.db.AsyncFlush(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(testwait.Limit); err == nil && time.Now().Before(end); {
+		_, err = l.Apply(t.Context(), nil)
+	}
+	if fault.KindOf(err) != fault.CellUnavailable || !errors.Is(err, shard.ErrBroken) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Apply on a full disk: %v, want %v", err, shard.ErrBroken)
+	}
+	if err := s.Close(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Close: %v", err)
+	}
+	again := openAt(t, mem, lossDir, newTestClock())
+	defer mustClose(t, again)
+	if rows, _, err := shardtest.LoadRows(t.Context(), again); err != nil || len(rows.Hosts) != 1 {
 		t.Errorf("left are %+v, %v", rows, err)
 	}
 }
