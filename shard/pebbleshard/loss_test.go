@@ -6,12 +6,15 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
@@ -237,4 +240,31 @@ func deleted(t *testing.T, whole *vfs.MemFS, claims int, names []string) (refusa
 		}
 	}
 	return allOrRefused(t, fs, claims, fmt.Sprintf("%s deleted", names))
+}
+
+// TestOpen_WithoutRights_NamesNoDamage: the files are whole, so nothing must be brought back or given up. A copy that was
+// brought back by another user looks so.
+func TestOpen_WithoutRights_NamesNoDamage(t *testing.T) {
+	const claims = 16
+	fs := confirmed(t, claims)
+	for _, file := range []string{".sst", ".log", "MANIFEST", markFile} {
+		forbidden := errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpOpen && strings.Contains(path.Base(op.Path), file) {
+				return &os.PathError{Op: "open", Path: op.Path, Err: syscall.EACCES}
+			}
+			return nil
+		})
+		opts := testOptions
+		opts.Log = slog.New(slog.DiscardHandler)
+		_, err := open(errorfs.Wrap(fs, forbidden), lossDir, opts)
+		if err == nil {
+			t.Fatalf("%s: it opens", file)
+		}
+		if text := err.Error(); !strings.Contains(text, syscall.EACCES.Error()) || strings.Contains(text, "bring back") || strings.Contains(text, acceptLoss) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if err := allOrRefused(t, fs, claims, "with rights"); err != nil {
+		t.Error(err)
+	}
 }

@@ -72,6 +72,9 @@ func markText(h highWater) string {
 // readMark gives the high-water mark, or accepted if the operator accepts a loss.
 func (d *directory) readMark() (h highWater, accepted bool, err error) {
 	text, err := d.read(markFile)
+	if err != nil && isOfMachine(err) {
+		return h, false, fmt.Errorf("data directory %s: %s cannot be read: %w", d.path, markFile, err)
+	}
 	if err != nil {
 		return h, false, d.lost(markFile, fmt.Errorf("it cannot be read, so nothing shows that the rows are whole: %w", err))
 	}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	pebbleerrors "github.com/cockroachdb/errors"
@@ -180,6 +182,9 @@ func (s *Store) refusal(err error, lossAccepted bool) error {
 		d.LossAccepted = lossAccepted
 		return d
 	}
+	if isOfMachine(err) {
+		return fmt.Errorf("data directory %s cannot be opened: %w; nothing is damaged: mend that, and start again", s.dir.path, err)
+	}
 	var log uint64
 	for _, detail := range pebbleerrors.GetAllDetails(err) {
 		if _, scanErr := fmt.Sscanf(detail, "replaying wal %d,", &log); scanErr == nil {
@@ -188,6 +193,15 @@ func (s *Store) refusal(err error, lossAccepted bool) error {
 		}
 	}
 	return s.ends.orDamage(fmt.Errorf("data directory %s: its rows cannot be read: %w; %s", s.dir.path, err, remedy(s.dir.path, lossAccepted)))
+}
+
+// isOfMachine reports whether the machine lacks something, and the files are in order. Errors of Pebble may have kept
+// only the text of the cause.
+func isOfMachine(err error) bool {
+	text := err.Error()
+	return slices.ContainsFunc([]syscall.Errno{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
+	}, func(e syscall.Errno) bool { return strings.Contains(text, e.Error()) })
 }
 
 // openPebble opens Pebble with changed options. Fatal errors of Pebble are returned.
