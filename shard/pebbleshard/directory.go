@@ -277,6 +277,15 @@ func (d *directory) write(name, text string) error {
 	return syncDirectory(d.fs, d.path)
 }
 
+// checkRoom fails if the disk has too little room. A file system that does not say how much it has passes.
+func (d *directory) checkRoom() error {
+	free, err := d.fs.GetDiskUsage(d.path)
+	if err != nil || free.AvailBytes >= leastRoom {
+		return nil
+	}
+	return fmt.Errorf("data directory %s: %d MiB are free, and a start needs %d; give it room, and start again", d.path, free.AvailBytes>>20, leastRoom>>20)
+}
+
 // release removes HOLDER and the lock.
 func (d *directory) release() error {
 	return errors.Join(d.fs.Remove(d.in(holderFile)), d.lock.Close())

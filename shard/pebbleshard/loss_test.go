@@ -268,3 +268,25 @@ func TestOpen_WithoutRights_NamesNoDamage(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOpen_DiskFull_IsRefused: Pebble would try to flush its log without end.
+func TestOpen_DiskFull_IsRefused(t *testing.T) {
+	const claims = 16
+	fs := confirmed(t, claims)
+	for free, refused := range map[uint64]bool{0: true, leastRoom - 1: true, leastRoom: false} {
+		err := allOrRefused(t, filling{fs, free}, claims, fmt.Sprintf("%d bytes are free", free))
+		if (err != nil) != refused || refused && (!strings.Contains(err.Error(), "give it room") || strings.Contains(err.Error(), acceptLoss)) {
+			t.Errorf("%d bytes are free: %v", free, err)
+		}
+	}
+}
+
+// filling is a file system with this many free bytes.
+type filling struct {
+	vfs.FS
+	free uint64
+}
+
+func (f filling) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: f.free}, nil
+}

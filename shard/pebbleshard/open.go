@@ -38,6 +38,10 @@ const blockCache = 32 << 20
 // them. With Pebble's default, 4, each byte of the log was written 5.6 times; with 16, 2.1 times.
 const l0Threshold = 16
 
+// leastRoom is how many bytes must be free for Open: what the log has is written to tables, and a new log begins. On a
+// full disk Pebble would try that without end.
+const leastRoom = 4 * memTable
+
 // Open opens the shard in a directory, or creates one there. Its errors are for the operator who starts the process:
 // they name the directory, contain every cause, and say what to do. They have no fault.Kind, because no caller of the
 // API sees them.
@@ -99,6 +103,9 @@ func newStore(opts Options, dir *directory) *Store {
 func (s *Store) begin() error {
 	high, accepted, err := s.dir.readMark()
 	if err != nil {
+		return err
+	}
+	if err := s.dir.checkRoom(); err != nil {
 		return err
 	}
 	if accepted {
