@@ -2,13 +2,17 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
+	"cellgate/internal/pgtest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/shard"
 )
@@ -111,4 +115,45 @@ func TestAReplicaWithoutRequestsFindsThatItsShardCommitsAgain(t *testing.T) {
 		time.Sleep(time.Second) // virtual: a scan
 		r.places("when it works again")
 	})
+}
+
+// A database whose disk is full can be read, and ends transactions that write nothing. The replica's trials fail until
+// the database takes writes again.
+func TestTrial_DatabaseRefusesWrites_FailsUntilItTakesThem(t *testing.T) {
+	url := pgtest.Start(t).NewDatabase(t)
+	store := &testStore{Store: openPostgres(t, url)}
+	r := start(t, store, func(c *Config) { c.LeaseScan = 10 * time.Millisecond })
+	r.register(plainState(0, 8))
+	execute := func(sql string) {
+		t.Helper()
+		c, err := pgx.Connect(t.Context(), url)
+		if err == nil {
+			_, err = c.Exec(t.Context(), sql)
+			err = errors.Join(err, c.Close(t.Context()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	execute(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$;
+		CREATE TRIGGER refuse BEFORE INSERT ON journal FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	tried := make(chan error, 100)
+	store.hook(func(_ []shard.Op, commit func() (shard.Applied, error)) (shard.Applied, error) {
+		a, err := commit()
+		tried <- err
+		return a, err
+	})
+	req := &cellv1.ClaimBatchRequest{Ops: []*cellv1.ClaimOp{newClaim("k1", 1, 0, 1)}}
+	if _, err := r.cells.ClaimBatch(t.Context(), req); fault.KindOf(err) != fault.CellUnavailable {
+		t.Fatalf("claim: %v", err)
+	}
+	for n := range 5 {
+		if err := <-tried; fault.KindOf(err) != fault.CellUnavailable {
+			t.Fatalf("transaction %d, the claim's or a trial: %v", n, err)
+		}
+	}
+	execute("DROP TRIGGER refuse ON journal")
+	for <-tried != nil {
+	}
+	r.must(newClaim("k2", 2, 0, 1))
 }

@@ -2,11 +2,13 @@ package replica
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"time"
 
 	"cellgate/cell/liveness"
 	"cellgate/internal/fault"
+	"cellgate/schedule"
 	"cellgate/shard"
 )
 
@@ -16,10 +18,12 @@ const leaseLimit = 1024
 // TrimEvery is how often the journal's old entries, and old decisions, are dropped.
 const TrimEvery = time.Minute
 
-// trial is a claim that does not exist, so ending it changes nothing. But a lane answers only when
-// everything that it wrote before is durable. So a trial shows whether the shard commits again, without
-// a request.
-var trial = shard.ClaimRef{ClaimID: "trial"}
+// trial releases a claim that does not exist. That writes a tombstone, so it shows whether the shard
+// commits again, without a request. Each trial has an id of its own: a database that refuses writes
+// still commits what changes nothing.
+func trial() shard.Op {
+	return shard.Op{Release: &shard.ClaimRef{ClaimID: "trial-" + rand.Text(), ConsumerUUID: schedule.ID{}.String()}}
+}
 
 // keeper ends expired leases, and drops old journal entries and decisions, in store time.
 type keeper struct {
@@ -75,7 +79,7 @@ func (k *keeper) expire(ctx context.Context) error {
 			k.stored.noteRead(err)
 		}
 		if err == nil && len(due) == 0 && k.stored.uncommitted() {
-			due = []shard.ClaimRef{trial}
+			_, err = k.queue.DoOne(ctx, trial(), false)
 		}
 		if err != nil || len(due) == 0 {
 			return err
