@@ -60,29 +60,21 @@ class Claims(object):
                 {'claim': d.selected.claim_id, 'instance': d.instance_uuid,
                  'cell': d.selected.cell, 'what': what, 'error': r})
 
-    def abandoned(self, r, request_prefix):
-        """Give back the pending claim that an ALREADY_EXISTS names, if an
-        earlier attempt of the same API request made it. Whether it was."""
-        consumer = r.metadata.get('consumer_uuid')
-        if not consumer:
+    def release_pending(self, r, request_prefix=''):
+        """Release the claim that an ALREADY_EXISTS names, if it is pending
+        and of a request whose id has this prefix. Returns whether it ended."""
+        claim = r.metadata
+        if not r.of_pending_claim or not claim.get(
+                'claim_request_id', '').startswith(request_prefix):
             return False
         try:
-            claim = self._transport.call(
-                schema.GET_CLAIM, {'consumer_uuid': consumer,
-                                   'cell': r.metadata.get('cell', '')},
-                deadline=self._now() + _AFTERWARDS).claim
-            if (not claim.expires_at.seconds or
-                    not claim.request_id.startswith(request_prefix)):
-                return False
             self._transport.call(
-                schema.RELEASE, {'consumer_uuid': consumer,
-                                 'claim_id': claim.claim_id,
-                                 'cell': claim.cell},
+                schema.RELEASE,
+                {k: claim[k] for k in ('consumer_uuid', 'claim_id', 'cell')},
                 deadline=self._now() + _AFTERWARDS)
         except refusal.Refusal as e:
             return e.kind == 'NOT_FOUND'  # it ended meanwhile
         return True
-
 
     def move_to_alternate(self, instance_uuid, alloc_req, claim_ttl):
         """Put the instance's claim on the host of an allocation request: a

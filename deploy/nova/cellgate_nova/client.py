@@ -26,6 +26,11 @@ LOG = logging.getLogger(__name__)
 
 NovaQueryClient = query.SchedulerQueryClient
 
+# Seconds that a move waits until the claim of an earlier move is confirmed or
+# ends (longer than agents take to read the instances of their hosts), and
+# between its attempts.
+_SETTLE, _PAUSE = 15.0, 1.0
+
 _transport = None
 
 
@@ -125,6 +130,7 @@ class CellgateQueryClient(NovaQueryClient):
         operation = ('REBUILD' if scheduler_utils.request_is_rebuild(spec_obj)
                      else '')
         given_back = 0
+        settled = self._now() + _SETTLE
         while True:
             fields = request.build(context, spec, uuids, alternates,
                                    group.claim_ttl, operation)
@@ -140,13 +146,24 @@ class CellgateQueryClient(NovaQueryClient):
                 if r.kind == 'ALREADY_EXISTS':
                     # As in Nova, where allocations of the instance are what
                     # tells a move from a build.
-                    if (given_back < len(uuids) and self._claims.abandoned(
-                            r, request.prefix(context))):
+                    if (given_back < len(uuids) and
+                            self._claims.release_pending(
+                                r, request.prefix(context))):
                         given_back += 1
                         continue
                     if len(uuids) == 1 and not operation:
                         operation = 'MOVE'
                         continue
+                    # Nova begins no move before the last one has ended. So a
+                    # claim that stays pending is of a move that failed.
+                    if operation == 'MOVE' and r.of_pending_claim:
+                        if self._now() < settled:
+                            time.sleep(_PAUSE)
+                            continue
+                        if (given_back < len(uuids) and
+                                self._claims.release_pending(r)):
+                            given_back += 1
+                            continue
                 raise answers.nova_exception(r, group)
 
     def _notify(self, context, spec_obj, phase):

@@ -41,6 +41,11 @@ class Refusal(Exception):
         """Another gateway may answer."""
         return not self.kind and self.code in _NO_ANSWER
 
+    @property
+    def of_pending_claim(self):
+        """The claim that an ALREADY_EXISTS names is pending."""
+        return self.metadata.get('claim_state') == 'PENDING'
+
     @classmethod
     def of(cls, code, message, details):
         """From a status; details is the value of grpc-status-details-bin."""

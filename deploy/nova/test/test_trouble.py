@@ -8,11 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from unittest import mock
 
 from nova import exception
 import oslo_messaging as messaging
 
 from cellgate_nova import claims
+from cellgate_nova import client
 import cellgate_nova.options
 from cellgate_nova import refusal
 from cellgate_nova import schema
@@ -115,13 +117,29 @@ class Repetition(Scripted):
                   'metadata': {'consumer_uuid': uuids(1)[0],
                                'claim_id': 'c', 'cell': 'cell1'}}
         self.ask(exists, {'ok': True})
-        self.assertEqual(
-            ['SelectDestinations', 'GetClaim', 'SelectDestinations'],
-            [c[0] for c in self.calls])
-        self.assertNotEqual(self.calls[0][1], self.calls[2][1])
+        self.assertEqual(['SelectDestinations', 'SelectDestinations'],
+                         [c[0] for c in self.calls])
+        self.assertNotEqual(self.calls[0][1], self.calls[1][1])
         with self.assertRaises(exception.AllocationUpdateFailed):
             self.ask(exists)
-        self.assertEqual(4, len(self.calls))
+        self.assertEqual(2, len(self.calls))
+
+    def test_the_claim_of_an_earlier_move_is_awaited_then_released(self):
+        pending = {'code': 'ALREADY_EXISTS', 'kind': 'ALREADY_EXISTS',
+                   'metadata': {'consumer_uuid': uuids(1)[0],
+                                'claim_id': 'c', 'cell': 'cell1',
+                                'claim_state': 'PENDING',
+                                'claim_request_id': 'nova/req-other/x'}}
+        script = [pending] * 3 + [{'ok': True}]
+        with mock.patch.object(client, '_PAUSE', 0.01):
+            self.ask(*script)
+            self.assertEqual(['SelectDestinations'] * 4,
+                             [c[0] for c in self.calls])
+            with mock.patch.object(client, '_SETTLE', 0):
+                self.ask(*script[1:])
+        self.assertEqual(
+            ['SelectDestinations', 'SelectDestinations', 'ReleaseClaim',
+             'SelectDestinations'], [c[0] for c in self.calls])
 
 
 class Down(Scripted):
