@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -448,4 +449,27 @@ func TestExplain_CellDoesNotRankItsHosts_IsPartial(t *testing.T) {
 			t.Errorf("%s; partial %v, exact %v, %d hosts", o, got.GetPartial(), got.GetExact(), got.GetHosts())
 		}
 	})
+}
+
+// An explanation whose merge could not use one version of each table is not exact, as a selection.
+func TestExplain_VersionNotKept_IsNotExact(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	w.choose(askGroup(1, 1, "affinity")) // the next merge has two rounds: cells must know the other's members
+	var pinned atomic.Int32
+	for _, c := range w.cells {
+		c.hook(func(_ context.Context, _ string, req any) error {
+			b, _ := req.(*cellv1.ProposeBatchRequest)
+			for _, q := range b.GetQueries() {
+				if v := q.GetTableVersion(); v != "" {
+					pinned.Add(1)
+					q.TableVersion = v[:strings.LastIndex(v, ".")+1] + "999"
+				}
+			}
+			return nil
+		}, nil)
+	}
+	got, err := w.scheduler.ExplainDestinations(t.Context(), askGroup(2, 1, "affinity"))
+	if err != nil || pinned.Load() < 2 || got.GetExact() || got.GetPartial() || len(got.GetRanked()) != 1 {
+		t.Errorf("%d queries named a version; exact %v, partial %v, %d ranked, %v", pinned.Load(), got.GetExact(), got.GetPartial(), len(got.GetRanked()), err)
+	}
 }

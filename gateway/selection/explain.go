@@ -106,7 +106,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	why := joinMisses(misses)
 	out.Conditions, out.Nearest, out.UnexaminedCells = why.conditions, why.nearest, why.unexamined
 	out.Cells, out.Partial = s.cellReports()
-	out.Exact = m.result.Exact && !m.truncated && !out.Partial
+	out.Exact = s.inexact == "" && !out.Partial
 	if out.GetPassed() == 0 {
 		found := append(why.found, changesIn(s.askSkipped(ctx, nearMissAsk{ranked: true}))...)
 		out.Changes, out.SmallestOperatorChange = requestChanges(found), why.operatorChange
