@@ -64,6 +64,7 @@ func (res *Resource) fits(n, used int64) bool {
 // The classes that the Nova view of a host follows.
 const (
 	classVCPU   = "VCPU"
+	classPCPU   = "PCPU"
 	classMemory = "MEMORY_MB"
 	classDisk   = "DISK_GB"
 )
@@ -75,8 +76,8 @@ func (a *Allocation) consumption(root ID) (c Consumption) {
 			continue
 		}
 		switch x.Class {
-		case classVCPU:
-			c.VCPUs = x.N
+		case classVCPU, classPCPU:
+			c.VCPUs += x.N
 		case classMemory:
 			c.RAMMB = x.N
 		case classDisk:

@@ -181,3 +181,12 @@ func TestBranchesStayApart(t *testing.T) {
 		}
 	}
 }
+
+// A pick uses CPUs of its host's view, shared or dedicated, as vcpus_used in Nova. Those of child providers do not count.
+func TestAllocationConsumption_SharedAndDedicatedCPUs_Add(t *testing.T) {
+	root := fleetHost(1)
+	a := &Allocation{Amounts: []ProviderAmount{{root, "PCPU", 3}, {root, "VCPU", 2}, {fleetHost(2), "PCPU", 7}, {root, "DISK_GB", 5}}}
+	if got, want := a.consumption(root), (Consumption{VCPUs: 5, DiskMB: 5 * 1024}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

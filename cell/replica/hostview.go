@@ -117,7 +117,10 @@ func viewOf(row *HostRow) schedule.View {
 		taken := i.Reserved + i.Unaccounted + row.Usage.Of(root.UUID, i.ResourceClass)
 		switch i.ResourceClass {
 		case "VCPU":
-			v.VCPUsTotal, v.CPURatio, v.VCPUsUsed = i.Total, i.AllocationRatio, taken
+			v.VCPUsTotal, v.CPURatio = i.Total, i.AllocationRatio
+			v.VCPUsUsed += taken
+		case "PCPU":
+			v.VCPUsUsed += taken // Nova does not count dedicated CPUs in the total, but as used.
 		case "MEMORY_MB":
 			v.TotalRAMMB, v.RAMRatio, v.FreeRAMMB = i.Total, i.AllocationRatio, i.Total-taken
 		case "DISK_GB":

@@ -153,8 +153,8 @@ func TestImageMetadataIsReported(t *testing.T) {
 // TestPCPUTakesThePlaceOfVCPU: a flavor that names PCPU gets no VCPU.
 func TestPCPUTakesThePlaceOfVCPU(t *testing.T) {
 	r, _, err := new(Options).Compile(Spec{Path: "r", Flavor: Flavor{VCPUs: 4, ExtraSpecs: map[string]string{"resources:PCPU": "4"}}})
-	if want := []schedule.Amount{{Class: "PCPU", N: 4}}; err != nil || !slices.Equal(r.Resources, want) {
-		t.Errorf("%v, %v, want %v", r.Resources, err, want)
+	if want := []schedule.Amount{{Class: "PCPU", N: 4}}; err != nil || !slices.Equal(r.Resources, want) || r.Consume.VCPUs != 4 {
+		t.Errorf("%v, of the view %+v, %v, want %v and 4 CPUs", r.Resources, r.Consume, err, want)
 	}
 }
 

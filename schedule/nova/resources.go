@@ -69,13 +69,14 @@ func (f Flavor) Consumption() schedule.Consumption {
 	}
 }
 
-// consumption is what a claim of these amounts changes in the view of a host that reports inventories.
+// consumption is what a claim of these amounts changes in the view of a host that reports inventories. Dedicated CPUs
+// count as used, as in Nova.
 func consumption(resources []schedule.Amount) schedule.Consumption {
 	var c schedule.Consumption
 	for _, a := range resources {
 		switch a.Class {
-		case vcpu:
-			c.VCPUs = a.N
+		case vcpu, pcpu:
+			c.VCPUs += a.N
 		case memoryMB:
 			c.RAMMB = a.N
 		case diskGB:
