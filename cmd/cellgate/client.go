@@ -238,7 +238,7 @@ func (c *client) located(ctx context.Context, err error) error {
 		}
 		what, do := security.Explain(e.Cause, security.ClientConfig(c.tls), asFlag)
 		if what != "" {
-			what = e.Message + ": " + what + "; " + do
+			what += "; " + do
 		}
 		return &unreachableError{addr: c.addr, why: what, err: err}
 	}

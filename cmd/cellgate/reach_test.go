@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,11 @@ func TestWhyTheGatewayIsNotReached(t *testing.T) {
 		at := p.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 		return at
 	}
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hangs.Close() }()
 	good, named, past, open := serve("server"), serve("elsewhere"), serve("past"), serve("")
 	cell := launch(t, true, "cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--data", t.TempDir(), "--grpc", "127.0.0.1:0").await(`msg="cell starts".* grpc=(\S+)`)[1]
 	known := []string{"--ca", s.caFile, "--cert", ours, "--key", oursKey}
@@ -47,6 +53,7 @@ func TestWhyTheGatewayIsNotReached(t *testing.T) {
 		{"a server without TLS", open, known, "it does not speak TLS; leave --ca out", ""},
 		{"a cell", cell, nil, "it does not serve this call, as a cell or a gateway of another version does; give --addr the gateway's gRPC address", ""},
 		{"a server with TLS", good, nil, "it closed the connection, as one that speaks TLS does; give --ca the CA of its certificate", ""},
+		{"one that hangs", hangs.Addr().String(), nil, ": it accepts connections and answers nothing", ""},
 		{"nobody", testaddr.Dead(t), nil, "nothing listens there; start it, or correct the address", ""},
 	} {
 		_, stderr, status := typed(t.Context(), "", append([]string{"cells", "--addr", c.addr, "--timeout", testwait.Limit.String()}, c.flags...)...)

@@ -27,6 +27,8 @@ var troubles = []trouble{
 	{"protocol version not supported", "it does not speak TLS 1.3", "let it speak TLS 1.3"},
 	{"connection refused", "nothing listens there", "start it, or correct the address"},
 	{"no such host", "the name of the address is not known", "correct the address"},
+	// gRPC closed the connection itself, since nothing came for as long as a connection may take.
+	{"use of closed network connection", "it accepts connections and answers nothing, as one that hangs or is overloaded does", "look at its log and at the load of its machine"},
 	{"i/o timeout", "nothing answers there", "correct the address, or let the network pass it"},
 	{"no route to host", "no network leads there", "correct the address, or let the network pass it"},
 }
