@@ -16,6 +16,7 @@ import (
 	"cellgate/gateway/placement"
 	"cellgate/gateway/placement/cells"
 	"cellgate/gateway/placement/mirror"
+	"cellgate/gateway/rest"
 	"cellgate/internal/config"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/security"
@@ -62,6 +63,9 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 		if handler, err = a.addTap(c.TapURL, k, backend, handler); err != nil {
 			return fmt.Errorf("gateway.placement.tap_url: %w", err)
 		}
+	}
+	if c.TrustLoopback {
+		handler = tls.ByOwnName(handler, l.Addr(), rest.WriteError)
 	}
 	a.log.Info("the Placement API is served", "at", l.Addr().String())
 	a.add(lifecycle.HTTP("Placement API", handler, tls.ListenerWithoutCertificates(l), tls.ErrorLog()))

@@ -65,11 +65,19 @@ func (s *Server) admitHTTP(r *http.Request, p proof) (*Identity, error) {
 	return s.identify(p)
 }
 
-// Near refuses requests that name another host than this machine, if no credential is needed and h is
-// served at a loopback address. Otherwise a web page in a browser on this machine could call h through
-// a name that resolves to loopback.
+// Near is ByOwnName where callers need no credential.
 func (s *Server) Near(h http.Handler, at net.Addr, refuse func(http.ResponseWriter, error)) http.Handler {
-	if tcp, ok := at.(*net.TCPAddr); s.Authenticates() || !ok || !tcp.IP.IsLoopback() {
+	if s.Authenticates() {
+		return h
+	}
+	return s.ByOwnName(h, at, refuse)
+}
+
+// ByOwnName refuses requests that name another host than this machine, if h is served at a loopback
+// address. Otherwise a web page in a browser on this machine could call h through a name that resolves
+// to loopback.
+func (s *Server) ByOwnName(h http.Handler, at net.Addr, refuse func(http.ResponseWriter, error)) http.Handler {
+	if tcp, ok := at.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
