@@ -282,7 +282,7 @@ func TestEstimate_WrongRequest_NamesTheField(t *testing.T) {
 	for field, req := range map[string]*cellgatev1.EstimateCapacityRequest{
 		"shapes":                                {},
 		"changes.drained_hosts":                 oneShape(&cellgatev1.HypotheticalChanges{DrainedHosts: []string{nowhere}}),
-		"changes.added_hosts": oneShape(&cellgatev1.HypotheticalChanges{AddedHosts: slices.Repeat([]*cellgatev1.AddedHosts{{LikeHostUuid: testUUID(0xa, 1), Count: 10_000}}, 6)}),
+		"changes.added_hosts":                   oneShape(&cellgatev1.HypotheticalChanges{AddedHosts: slices.Repeat([]*cellgatev1.AddedHosts{{LikeHostUuid: testUUID(0xa, 1), Count: 10_000}}, 6)}),
 		"changes.added_hosts[0].like_host_uuid": oneShape(&cellgatev1.HypotheticalChanges{AddedHosts: []*cellgatev1.AddedHosts{{LikeHostUuid: nowhere, Count: 1}}}),
 		"changes.ratios[0].resource_class":      oneShape(&cellgatev1.HypotheticalChanges{Ratios: []*cellgatev1.RatioChange{{ResourceClass: "X", AllocationRatio: 1}}}),
 		"changes.aggregates[0].aggregate_uuid":  oneShape(&cellgatev1.HypotheticalChanges{Aggregates: []*cellgatev1.AggregateChange{{AggregateUuid: nowhere}}}),
