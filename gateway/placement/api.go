@@ -337,7 +337,7 @@ func checkJSON(text []byte, s *schema) (any, error) {
 func (c *call) reply(status int, v any) error {
 	c.markFresh()
 	for _, cell := range c.silent.list() {
-		c.w.Header().Add(silentHeader, cell)
+		c.w.Header().Add(SilentHeader, cell)
 	}
 	writeJSON(c.w, status, v)
 	return nil

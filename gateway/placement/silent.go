@@ -14,8 +14,8 @@ type silentCells struct {
 
 type silentKey struct{}
 
-// silentHeader names the cells that an answer lacks, one in each value.
-const silentHeader = "Cellgate-Silent-Cell"
+// SilentHeader names the cells that an answer lacks, one in each value.
+const SilentHeader = "Cellgate-Silent-Cell"
 
 // withSilent makes a context that collects the cells that NoteSilentCell names.
 func withSilent(ctx context.Context) (context.Context, *silentCells) {

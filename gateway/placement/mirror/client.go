@@ -132,6 +132,9 @@ func (c *Client) do(ctx context.Context, method, path string, body, into any) er
 	if resp.StatusCode >= 300 {
 		return answerError(method, path, resp.StatusCode, answer)
 	}
+	if cells := resp.Header.Values(placement.SilentHeader); len(cells) > 0 && method == http.MethodGet {
+		return fmt.Errorf("%s %s: the answer lacks these cells, which do not answer: %s", method, path, strings.Join(cells, ", "))
+	}
 	if into == nil {
 		return nil
 	}

@@ -131,6 +131,28 @@ func TestPass_RandomPlacement_BecomesEqual(t *testing.T) {
 	}
 }
 
+// An answer without a silent cell's data says nothing of that cell's providers: a pass neither reports nor makes them.
+func TestPass_ACellIsSilent_IsAnError(t *testing.T) {
+	source, target := newStore(), newStore()
+	w := newTraffic(t, 1, apiOf(t, source))
+	for range 40 {
+		w.step()
+	}
+	api := apiOf(t, target)
+	silent := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Path == "/resource_providers" {
+			w.Header().Set(placement.SilentHeader, "two")
+		}
+		api.ServeHTTP(w, r)
+	})
+	for _, dry := range []bool{true, false} {
+		r, err := New(clientOf(t, apiOf(t, source)), Remote{clientOf(t, silent)}, 0).Pass(t.Context(), PassConfig{Dry: dry})
+		if err == nil || !strings.Contains(err.Error(), "two") || target.writes != 0 {
+			t.Errorf("dry %v: %+v, %v, %d writes", dry, r, err, target.writes)
+		}
+	}
+}
+
 func sum(counts map[What]int) (n int) {
 	for _, of := range counts {
 		n += of
