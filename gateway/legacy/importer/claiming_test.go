@@ -122,3 +122,34 @@ func TestStep_ComputeStopsInItsClaim_InstanceCountsLater(t *testing.T) {
 		})
 	}
 }
+
+// A host waits for one pass only because of an instance that its compute is claiming for. A time far ahead of the
+// server's clock is wrong: the compute is not claiming then.
+func TestStep_FirstImportFindsAClaimingInstance_HostWaitsForOnePass(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ahead   time.Duration
+		adopted int
+	}{"now": {0, 0}, "a time in the future": {time.Hour, 1}} {
+		t.Run(name, func(t *testing.T) {
+			n, cell := newNova(1), newCell()
+			n.building(1)
+			row := n.rows[1]
+			row.UpdatedAt = row.UpdatedAt.Add(tt.ahead)
+			n.rows[1] = row
+			m := importerOf(t, n)
+			if r := step(t, m, n, cell); r.Missing != 1 || r.Held != 1 {
+				t.Errorf("the first pass: %+v", r)
+			}
+			adopted := 0
+			for range 5 {
+				r := step(t, m, n, cell)
+				if adopted += r.Adopted; r.Missing != 0 {
+					t.Errorf("a later pass: %+v", r)
+				}
+			}
+			if adopted != tt.adopted {
+				t.Errorf("%d instances are adopted, want %d", adopted, tt.adopted)
+			}
+		})
+	}
+}

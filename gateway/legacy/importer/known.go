@@ -26,6 +26,8 @@ type instance struct {
 	firstAt       time.Time
 	// claiming: the last row was still claiming (isClaiming), so the next pass sets first anew.
 	claiming bool
+	// again: a pass before first had the row, claiming.
+	again bool
 }
 
 // known are the instances in the rows that were read last.
@@ -122,13 +124,13 @@ func (k *known) put(i *instance, row *novadb.Instance, pass uint64, at, quiet ti
 	old := k.by[i.uuid]
 	switch {
 	case old != nil && !old.claiming:
-		i.first, i.firstAt = old.first, old.firstAt
+		i.first, i.firstAt, i.again = old.first, old.firstAt, old.again
 		old.pass = pass
 		if *old == *i {
 			return
 		}
 	case quiet.IsZero() || latest(row).After(quiet):
-		i.first, i.firstAt, i.claiming = pass, at, isClaiming(row, at)
+		i.first, i.firstAt, i.claiming, i.again = pass, at, isClaiming(row, at), old != nil
 	}
 	i.project, i.user = k.intern(i.project), k.intern(i.user)
 	i.at = place{k.intern(i.at.host), k.intern(i.at.node)}
@@ -146,7 +148,7 @@ func (k *known) put(i *instance, row *novadb.Instance, pass uint64, at, quiet ti
 // instance that it builds: compute_nodes may not have the instance. If the row was not written for
 // settleFor, the compute has stopped.
 func isClaiming(row *novadb.Instance, at time.Time) bool {
-	return row.VMState == "building" && row.TaskState == "" && latest(row).After(at.Add(-settleFor))
+	return row.VMState == "building" && row.TaskState == "" && at.Sub(latest(row)).Abs() < settleFor
 }
 
 // latest gives when a row was last written, by its writer's clock.

@@ -207,7 +207,7 @@ func (p *planning) instancesOf(at place) (on []*instance, in inputs, held bool) 
 		for _, i := range o.all {
 			if i.counts(p.passes, p.x.At) {
 				on = append(on, i)
-			} else if i.first == p.first {
+			} else if i.first == p.first && !i.again {
 				held = true
 			}
 		}
