@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/shard"
+	"cellgate/shard/pebbleshard"
 )
 
 // The tests' times: a comparison every 5 s, a finding after 30 s, a release after 2 min.
@@ -467,6 +469,35 @@ func TestMove_ToAHost_IsSentToTheHost(t *testing.T) {
 		m.run(3, 1)
 		time.Sleep(found)
 		if in := r.findings().GetMovedIn(); len(in) != 1 || in[0].GetClaimId() != "k1" || in[0].GetFromCell() != "cell2" || in[0].GetFromClaimId() != "old-1" || in[0].GetConsumerUuid() != consumerUUID(1) {
+			t.Errorf("moved in: %v", in)
+		}
+	})
+}
+
+// The grace of a move is in store time, which may stay ahead of the machine's clock for good.
+func TestMove_StoreTimeAhead_IsReportedAfterTheGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := pebbleshard.OpenMem(pebbleshard.Options{
+			Cell: "cell1", CellUUID: cellUUID, Log: slog.New(slog.DiscardHandler), Clock: func() time.Time { return time.Now().Add(24 * time.Hour) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		r := start(t, store, soon)
+		defer r.stop()
+		m := boot(t, 1, 8, r)
+		defer m.stop()
+		op := newClaim("k1", 1, 1, 1)
+		op.GetClaim().MovesClaimId, op.GetClaim().MovesCell = "old-1", "cell2"
+		r.must(op)
+		m.run(1, 1)
+		time.Sleep(findAfter - 3*lookEvery)
+		if in := r.findings().GetMovedIn(); len(in) != 0 {
+			t.Errorf("within the grace: %v", in)
+		}
+		time.Sleep(found)
+		if in := r.findings().GetMovedIn(); len(in) != 1 {
 			t.Errorf("moved in: %v", in)
 		}
 	})

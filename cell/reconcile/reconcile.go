@@ -44,9 +44,11 @@ type Reconciler struct {
 	journal *replica.Journal
 	agents  *agents.Service
 	now     func() time.Time
-	log     *slog.Logger
-	tel     *telemetry.Cell
-	auditor auditor
+	// storeNow is approximately store time, in which claims are written.
+	storeNow func() time.Time
+	log      *slog.Logger
+	tel      *telemetry.Cell
+	auditor  auditor
 
 	mu sync.Mutex
 	// open are the mismatches by key, including those within their grace.
@@ -85,7 +87,7 @@ type Config struct {
 func New(cfg Config, s *replica.State, agents *agents.Service) *Reconciler {
 	r := &Reconciler{
 		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, agents: agents,
-		now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry, began: cfg.Now(), open: map[findingKey]*condition{},
+		now: cfg.Now, storeNow: s.StoreTime.Now, log: cfg.Log, tel: cfg.Telemetry, began: cfg.Now(), open: map[findingKey]*condition{},
 	}
 	r.auditor.Reconciler = r
 	return r
@@ -98,7 +100,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 
 // round is the result of one round.
 type round struct {
-	now time.Time
+	now, storeNow time.Time
 	// seen are the mismatches of this round; compared the comparable reports, by host.
 	seen     map[findingKey]*cellgatev1.Finding
 	compared map[string]*agents.Report
@@ -114,7 +116,7 @@ func (r *Reconciler) CompareAll(ctx context.Context) error {
 	}
 	rows := r.rows.HostsInService()
 	slices.SortFunc(rows, func(a, b *replica.HostRow) int { return cmp.Compare(a.Host.UUID, b.Host.UUID) })
-	l := &round{now: r.now(), seen: map[findingKey]*cellgatev1.Finding{}, compared: map[string]*agents.Report{}, present: map[string]struct{}{}}
+	l := &round{now: r.now(), storeNow: r.storeNow(), seen: map[findingKey]*cellgatev1.Finding{}, compared: map[string]*agents.Report{}, present: map[string]struct{}{}}
 	for _, row := range rows {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -159,7 +161,7 @@ func (r *Reconciler) examineHost(l *round, host string) {
 	}
 	for _, c := range v.Claims {
 		if c.MovesCell != "" && c.MovesCell != r.cfg.Cell && c.State == shard.Confirmed && c.Seen && c.TransferredFrom == "" &&
-			len(l.movedIn) < maxMovedIn && l.now.Sub(c.UpdatedAt) >= r.cfg.Grace {
+			len(l.movedIn) < maxMovedIn && l.storeNow.Sub(c.UpdatedAt) >= r.cfg.Grace {
 			l.movedIn = append(l.movedIn, &cellv1.MovedIn{
 				ClaimId: c.ClaimID, ConsumerUuid: c.ConsumerUUID, HostUuid: c.HostUUID, ServiceHost: c.ServiceHost,
 				FromCell: c.MovesCell, FromClaimId: c.Moves, Since: timestamppb.New(c.UpdatedAt),
