@@ -14,7 +14,7 @@
 //
 // After a failed sync the state of the disk is unknown. Running calls end with OUTCOME_UNKNOWN, all later ones with
 // CELL_UNAVAILABLE, until the store is opened again. The same holds if Pebble itself cannot go on (it cannot write
-// its manifest), finds the disk full, or finds a damaged file (DamagedError) on any goroutine. The
+// its manifest), fails to write a table, or finds a damaged file (DamagedError) on any goroutine. The
 // store never panics for this; its owner ends the process.
 //
 // Decisions are written separately, without waiting for a sync. Decisions on claims never wait for them, and each of

@@ -96,11 +96,11 @@ func listener(e *ends) *pebble.EventListener {
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			e.set(&DamagedError{Dir: e.dir, File: info.Path, Err: info.Details}, false)
 		},
-		// Pebble retries at once, without end. On a full disk writers would wait for that. Once the store has ended,
-		// further errors tell nothing new.
+		// Pebble retries at once, without end. If the machine fails a flush, writers would wait for that. Once the store
+		// has ended, further errors tell nothing new.
 		BackgroundError: func(err error) {
-			switch {
-			case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+			switch number := syscall.Errno(0); {
+			case errors.As(err, &number):
 				e.set(err, false)
 			case e.reason() == nil:
 				e.log.Error("pebble: "+err.Error(), "directory", e.dir)

@@ -133,44 +133,46 @@ func TestAFailedSyncEndsTheStore(t *testing.T) {
 	}
 }
 
-// TestFlush_DiskFull_EndsTheStore: Pebble alone would flush again and again, and writers would wait for that.
-func TestFlush_DiskFull_EndsTheStore(t *testing.T) {
-	full := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".sst") {
-			return syscall.ENOSPC
+// TestFlush_DiskFails_EndsTheStore: Pebble alone would flush again and again, and writers would wait for that.
+func TestFlush_DiskFails_EndsTheStore(t *testing.T) {
+	for _, number := range []syscall.Errno{syscall.ENOSPC, syscall.EIO} {
+		fail := errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".sst") {
+				return number
+			}
+			return nil
+		})
+		mem := vfs.NewMem()
+		opts := testOptions
+		opts.Log = slog.New(slog.DiscardHandler)
+		s, err := open(errorfs.Wrap(mem, fail), lossDir, opts)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	mem := vfs.NewMem()
-	opts := testOptions
-	opts.Log = slog.New(slog.DiscardHandler)
-	s, err := open(errorfs.Wrap(mem, full), lossDir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.OpenLane(t.Context(), "r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Apply(t.Context(), []shard.Op{{PutHost: shardtest.NewHost(1, 8)}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.db.AsyncFlush(); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(testwait.Limit); err == nil && time.Now().Before(end); {
-		_, err = l.Apply(t.Context(), nil)
-	}
-	if fault.KindOf(err) != fault.CellUnavailable || !errors.Is(err, shard.ErrBroken) || !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("Apply on a full disk: %v, want %v", err, shard.ErrBroken)
-	}
-	if err := s.Close(); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("Close: %v", err)
-	}
-	again := openAt(t, mem, lossDir, newTestClock())
-	defer mustClose(t, again)
-	if rows, _, err := shardtest.LoadRows(t.Context(), again); err != nil || len(rows.Hosts) != 1 {
-		t.Errorf("left are %+v, %v", rows, err)
+		l, err := s.OpenLane(t.Context(), "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Apply(t.Context(), []shard.Op{{PutHost: shardtest.NewHost(1, 8)}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.db.AsyncFlush(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(testwait.Limit); err == nil && time.Now().Before(end); {
+			_, err = l.Apply(t.Context(), nil)
+		}
+		if fault.KindOf(err) != fault.CellUnavailable || !errors.Is(err, shard.ErrBroken) || !errors.Is(err, number) {
+			t.Errorf("Apply: %v, want %v", err, number)
+		}
+		if err := s.Close(); !errors.Is(err, number) {
+			t.Errorf("Close: %v, want %v", err, number)
+		}
+		again := openAt(t, mem, lossDir, newTestClock())
+		if rows, _, err := shardtest.LoadRows(t.Context(), again); err != nil || len(rows.Hosts) != 1 {
+			t.Errorf("left are %+v, %v", rows, err)
+		}
+		mustClose(t, again)
 	}
 }
 
