@@ -155,15 +155,13 @@ func (m *Importer) agentHosts(x *novadb.Snapshot, r *Report) {
 	}
 }
 
-// takeBack makes the next Step send the hosts that were left to agents: the gate no longer lets
-// agents report them.
+// takeBack makes the next Step send all hosts: the gate no longer lets agents report them. An agent may
+// also have reported a host that no Step has sent since.
 func (m *Importer) takeBack() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, h := range m.hosts {
-		if h.agents {
-			h.agents, h.taken, h.settled, h.inputs = false, false, false, inputs{}
-		}
+		h.agents, h.taken, h.settled, h.inputs = false, false, false, inputs{}
 	}
 }
 

@@ -565,7 +565,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// When the gate falls back, a worker sends the hosts of agents at once.
+// When the gate falls back, a worker sends the hosts of agents at once, also one that its agent took over from an
+// import of the same rows.
 func TestWorker_GateFallsBack_HostsOfAgentsAreImported(t *testing.T) {
 	n, cell := newNova(2), newCell()
 	cell.agents(1)
@@ -594,9 +595,10 @@ func TestWorker_GateFallsBack_HostsOfAgentsAreImported(t *testing.T) {
 	if r := <-reports; r.Sent != 0 {
 		t.Errorf("nothing changed: %+v", r)
 	}
+	cell.agents(2)
 	cell.closed = true
 	w.Offer(n.snapshot(), false)
-	if r := <-reports; r.Sent != 1 || r.Taken != 1 || cell.hosts[hostID(1)].agent {
+	if r := <-reports; r.Sent != 2 || r.Taken != 2 || cell.hosts[hostID(1)].agent || cell.hosts[hostID(2)].agent {
 		t.Errorf("fallen back: %+v", r)
 	}
 	w.Offer(nil, false)
