@@ -78,7 +78,8 @@ func LoadWithOrigins(section string, src Source) (Config, Origins, error) {
 
 // readEnv reads the variables of log, telemetry and the section. It reports a variable that has the
 // prefix of a section but is not one of its keys, and a variable without a section's prefix that
-// differs from a key by at most two letters.
+// differs from a key by at most two letters. It leaves out those by which Kubernetes tells a pod of a
+// service, such as CELLGATE_GATEWAY_SERVICE_HOST of a service cellgate-gateway.
 func (l *loader) readEnv(keys []Key, env []string) {
 	set := map[string]string{}
 	for _, e := range env {
@@ -99,7 +100,7 @@ func (l *loader) readEnv(keys []Key, env []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		switch section := sectionOf(name); {
-		case slices.Contains(known, name):
+		case slices.Contains(known, name), ofService(name, set):
 		case section != "":
 			own := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return sectionOf(k) != section })
 			l.problems.add("%s", unknown("environment variable", name, own))
@@ -107,6 +108,17 @@ func (l *loader) readEnv(keys []Key, env []string) {
 			l.problems.add("%s", unknown("environment variable", name, known))
 		}
 	}
+}
+
+// ofService reports whether a variable is one of those that Kubernetes sets for a service: NAME_SERVICE_…
+// and NAME_PORT…, with NAME_SERVICE_HOST among them.
+func ofService(name string, set map[string]string) bool {
+	for _, mark := range []string{"_SERVICE_", "_PORT"} {
+		if at := strings.Index(name, mark); at > 0 && set[name[:at]+"_SERVICE_HOST"] != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // sectionOf returns the section whose prefix a variable's name has; "" for none.

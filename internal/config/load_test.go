@@ -55,6 +55,19 @@ func exampleNames(t *testing.T) []string {
 
 // A key in a shipped file counts as set by the operator. It must not repeat a default, which would
 // contradict nova.conf.
+// Kubernetes tells every pod of a service by variables that begin with the service's name.
+func TestLoad_VariablesOfAKubernetesService_AreLeftAlone(t *testing.T) {
+	env := []string{"CELLGATE_GATEWAY_CELLS=a=h:1"}
+	for _, service := range []string{"CELLGATE_GATEWAY", "CELLGATE_CELL_A"} {
+		for _, v := range []string{"_SERVICE_HOST", "_SERVICE_PORT", "_SERVICE_PORT_GRPC", "_PORT", "_PORT_9090_TCP", "_PORT_9090_TCP_PROTO", "_PORT_9090_TCP_PORT", "_PORT_9090_TCP_ADDR"} {
+			env = append(env, service+v+"=10.0.0.1")
+		}
+	}
+	if _, err := Load("gateway", Source{Env: env}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestShippedExamples_EveryKey_IsNoDefault(t *testing.T) {
 	for _, name := range exampleNames(t) {
 		section := strings.TrimRight(name, "0123456789")
@@ -183,6 +196,7 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 		"port":                {file: head, flags: map[string]string{"gateway.http": "localhost:70000"}, want: []string{`--http: gateway.http: "localhost:70000" has no port between 0 and 65535`}},
 		"variable":            {file: head, env: []string{"CELLGATE_GATEWAY_GPRC=x"}, want: []string{"unknown environment variable CELLGATE_GATEWAY_GPRC; did you mean CELLGATE_GATEWAY_GRPC?"}},
 		"other's variable":    {file: head, env: []string{"CELLGATE_CELL_DTA=x", "CELLGATE_CELL_DATA=fine"}, want: []string{"unknown environment variable CELLGATE_CELL_DTA; did you mean CELLGATE_CELL_DATA?"}},
+		"port, no service":    {file: head, env: []string{"CELLGATE_GATEWAY_GRPC_PORT=9090", "CELLGATE_CELL_SERVICE_HOST=10.0.0.1"}, want: []string{"unknown environment variable CELLGATE_GATEWAY_GRPC_PORT"}},
 		"no section's":        {file: head, env: []string{"CELLGATE_GATWAY_HTTP=x", "CELLGATE_ADDR=h:1", "CELLGATE_LONG=1"}, want: []string{"unknown environment variable CELLGATE_GATWAY_HTTP; did you mean CELLGATE_GATEWAY_HTTP?"}},
 		"same port":           {file: head + "  http: 127.0.0.1:9090\n", want: []string{"gateway.grpc: 127.0.0.1:9090 is the port of gateway.http (127.0.0.1:9090) too"}},
 		"same address":        {flags: map[string]string{"gateway.cells": "a=h:1;b=h:2,h:1"}, want: []string{`--cell: gateway.cells[1].replicas[1]: "h:1" is that of cells[0] already`}},
