@@ -84,7 +84,11 @@ func (f *capacityFlags) request(stdin io.Reader) (*cellgatev1.EstimateCapacityRe
 		Shapes: []*cellgatev1.CapacityShape{{Name: "instances", Spec: &cellgatev1.CapacityShape_RequestSpec{RequestSpec: selected.GetRequestSpec()}}},
 	}
 	for _, host := range slices.Sorted(maps.Keys(f.add)) {
-		req.Changes.AddedHosts = append(req.Changes.AddedHosts, &cellgatev1.AddedHosts{LikeHostUuid: host, Count: int32(f.add[host])})
+		n := f.add[host]
+		if int(int32(n)) != n {
+			return nil, fmt.Errorf("--add: %s=%d is too much", host, n)
+		}
+		req.Changes.AddedHosts = append(req.Changes.AddedHosts, &cellgatev1.AddedHosts{LikeHostUuid: host, Count: int32(n)})
 	}
 	for _, class := range slices.Sorted(maps.Keys(f.ratios)) {
 		ratio, err := strconv.ParseFloat(f.ratios[class], 64)

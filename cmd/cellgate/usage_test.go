@@ -110,6 +110,7 @@ func TestWrongUsageEndsWith2AndSaysWhatIsWrong(t *testing.T) {
 		"select -f - --vcpus 1":                             "[file vcpus]",
 		"select --group x":                                  "[group policy]",
 		"select --resource VGPU=9999999999":                 "--resource: VGPU=9999999999 is too much",
+		"capacity --add h=4294967297":                       "--add: h=4294967297 is too much",
 		"select --instance a --count 2":                     "[instance count]",
 		"hosts --timeout soon":                              `--timeout: "soon" is not a duration`,
 		"cells --timeout 0s":                                "--timeout: 0s is not above 0",
