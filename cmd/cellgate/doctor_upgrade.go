@@ -109,7 +109,8 @@ host's row or without a claim, allocation ratios that change their meaning, and 
 
 It reads the legacy databases and the cells, and changes nothing.
 
-Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 otherwise.`,
+Exit status: 0 when nothing stands in the way (notes and warnings do not), 2 when the
+configuration is wrong, else 1.`,
 		Example: "  cellgate doctor upgrade --config deploy/examples/gateway.yaml\n  cellgate doctor upgrade --config /etc/cellgate/gateway.yaml --cell cell1 --nova-conf deploy/examples/nova.conf -o json",
 		Args:    usageArgs(cobra.NoArgs),
 	}
@@ -128,6 +129,9 @@ Exit status: 0 when nothing stands in the way (notes and warnings do not), 1 oth
 		defer cancel()
 		c, err := loadGateway(*file, t.env)
 		if err != nil {
+			if form != "table" {
+				_ = checkConfiguration("gateway", err).print(cmd.OutOrStdout(), form) // it fails, as err says
+			}
 			return err
 		}
 		g := c.Gateway

@@ -130,4 +130,6 @@ func TestDoctorUpgrade_NovaConfContradictsTheConfiguration_IsRefused(t *testing.
 	if _, text, status := typed(t.Context(), "", "doctor", "upgrade", "--config", file); status != exitUsage || !strings.Contains(text, file+":3: gateway.nova.host_subset_size: 1 contradicts "+conf+":4: ") {
 		t.Errorf("status %d, %s", status, text)
 	}
+	rows := diagnoses(t, exitUsage, "upgrade", "--config", file)
+	must(t, rows, "configuration", unhealthy, "gateway.nova.host_subset_size: 1 contradicts ")
 }
