@@ -30,7 +30,9 @@ type scan struct {
 	// asked are the weights of the weighers by expressions.
 	asked []*expressionWeights
 	// spent is the cost of expressions so far.
-	spent    int
+	spent int
+	// halted: a search was ended by stop, so results are wrong.
+	halted   bool
 	warned   []warned
 	weighers []weigher
 	// members are the hosts with members of the request's group, by slot.

@@ -22,6 +22,7 @@ type deviceJudge struct {
 	row    *row
 	nova   *NovaRequest
 	search pciSearch
+	stop   func() bool // numaSearch's
 }
 
 func (j *deviceJudge) begin(r *row, n *NovaRequest, by judging) {
@@ -53,7 +54,7 @@ func (j *deviceJudge) pass(mappings []Mapping) (bool, *pyError) {
 	if hw.numa == nil {
 		return false, nil
 	}
-	search := numaSearch{need: n.NUMA, limits: &numaLimits{j.row.view.CPURatio, j.row.view.RAMRatio}, pci: n.PCI, nets: n.Networks}
+	search := numaSearch{need: n.NUMA, limits: &numaLimits{j.row.view.CPURatio, j.row.view.RAMRatio}, stop: j.stop, pci: n.PCI, nets: n.Networks}
 	return search.find(hw)
 }
 
@@ -61,6 +62,7 @@ func (j *deviceJudge) pass(mappings []Mapping) (bool, *pyError) {
 // after TreeFilter. Each check looks for an allocation candidate that the filters before it accept, too.
 func (s *scan) judgeDevices() {
 	by := judging{}
+	s.trees.devices.stop = s.stop
 	for _, filter := range s.late {
 		by.numa, by.pci = by.numa || filter == NUMAFilter, by.pci || filter == PCIFilter
 		asked := by

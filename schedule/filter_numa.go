@@ -24,7 +24,7 @@ func (s *scan) numaFilter() {
 	if late {
 		s.late = append(s.late, NUMAFilter)
 	}
-	search := numaSearch{need: n.NUMA, limits: &numaLimits{}, pci: n.PCI, nets: n.Networks}
+	search := numaSearch{need: n.NUMA, limits: &numaLimits{}, stop: s.stop, pci: n.PCI, nets: n.Networks}
 	s.perHardware(NUMAFilter, func(r *row, hw *hardware) (bool, *pyError) {
 		if hw == nil || hw.numa == nil {
 			return n.NUMA == nil, nil

@@ -138,8 +138,12 @@ func (k *FilterCache) follow(t *Table, q *Query) (bool, error) {
 			continue
 		}
 		stale |= k.renew(i, c)
-		if s.spent > ExpressionBudget {
+		switch {
+		case s.halted:
 			k.scan = nil // As above.
+			return false, ErrStopped
+		case s.spent > ExpressionBudget:
+			k.scan = nil
 			return false, ErrCostly
 		}
 		if len(s.exceptions)+len(s.warned) > 0 || s.unweighed() {

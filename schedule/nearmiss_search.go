@@ -127,7 +127,10 @@ func (n *nearMissSearch) search() (passed int, err error) {
 			return 0, ErrStopped
 		}
 		passed += n.searchChunk(i, c)
-		if n.s.spent > ExpressionBudget {
+		switch {
+		case n.s.halted:
+			return 0, ErrStopped
+		case n.s.spent > ExpressionBudget:
 			return 0, ErrCostly
 		}
 	}

@@ -8,8 +8,10 @@ import "slices"
 type numaSearch struct {
 	need   *InstanceNUMA
 	limits *numaLimits // nil: overcommit is not limited
-	pci    []PCIRequest
-	nets   *NetworkNeeds
+	// stop, unless nil, is called now and then. If it gives true, the search ends with errSearchStopped.
+	stop func() bool
+	pci  []PCIRequest
+	nets *NetworkNeeds
 
 	guest []guestCell
 	order []int // host cells by index, best first
@@ -28,6 +30,11 @@ type cellPair struct{ host, guest int64 }
 // maxPermutations bounds the search on one host. Nova would search for minutes.
 const maxPermutations = 50_000
 
+// stopEveryOrders is the number of permutations between calls of stop.
+const stopEveryOrders = 1024
+
+var errSearchStopped = &pyError{"TimeoutError", ErrStopped.Error()}
+
 // find reports whether the guest fits; s.guest then has the host cells. hw must have a topology.
 func (s *numaSearch) find(hw *hardware) (bool, *pyError) {
 	h, n := hw.numa, len(s.need.Cells)
@@ -41,7 +48,10 @@ func (s *numaSearch) find(hw *hardware) (bool, *pyError) {
 		return false, err
 	}
 	shared := 0 // leading places that the permutation shares with the one before
-	for range maxPermutations {
+	for tried := range maxPermutations {
+		if tried%stopEveryOrders == 0 && s.stop != nil && s.stop() {
+			return false, errSearchStopped
+		}
 		fail, err := s.try(h)
 		if err != nil {
 			return false, err

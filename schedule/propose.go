@@ -50,7 +50,10 @@ func (t *Table) Propose(q *Query) (*Proposal, error) {
 			return nil, ErrStopped
 		}
 		m := s.filter(i, c)
-		if s.spent > ExpressionBudget {
+		switch {
+		case s.halted:
+			return nil, ErrStopped
+		case s.spent > ExpressionBudget:
 			return nil, ErrCostly
 		}
 		passed += bits.OnesCount64(m)

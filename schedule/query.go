@@ -38,6 +38,12 @@ func (q *Query) stopped(chunk int) bool {
 	return q.Stop != nil && chunk%stopEvery == 0 && q.Stop()
 }
 
+// stop is asked by searches that may take long on one host. Once it gives true, the query ends with ErrStopped.
+func (s *scan) stop() bool {
+	s.halted = s.halted || s.q.Stop != nil && s.q.Stop()
+	return s.halted
+}
+
 // TentativePlacement is a pick: an instance placed on a host.
 type TentativePlacement struct {
 	Host     ID
