@@ -115,6 +115,45 @@ func TestALaneThatIsNotWhereItWasStops(t *testing.T) {
 	})
 }
 
+// In a database that was restored to an earlier state, other rows get generations that a replica has seen. It forgets
+// the rows when it loads the shard again, which the journal demands.
+func TestLoad_AfterARestore_ForgetsRows(t *testing.T) {
+	onServersAndAlike(t, func(t *testing.T, at site) {
+		opts := at.options(at.database(t))
+		newStand(t, opts) // its host has 1000 VCPU
+		s := openAt(t, opts)
+		defer mustClose(t, s)
+		l, err := s.OpenLane(t.Context(), "idle")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, cursor, err := shardtest.LoadRows(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(t, opts.URL, "DELETE FROM hosts", "DELETE FROM host_usages", "DELETE FROM journal")
+		other := openAt(t, opts)
+		defer mustClose(t, other)
+		again, err := other.OpenLane(t.Context(), "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := again.Apply(t.Context(), []shard.Op{{PutHost: shardtest.NewHost(1, 1)}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Tail(t.Context(), cursor, 10); fault.KindOf(err) != fault.Gone {
+			t.Fatalf("Tail: %v, want %s", err, fault.Gone)
+		}
+		if _, _, err := shardtest.LoadRows(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		a, err := l.Apply(t.Context(), []shard.Op{{Claim: shardtest.NewClaim(1, 1, 2)}})
+		if err != nil || a.Outcomes[0].Refusal == nil {
+			t.Errorf("a claim of 2 VCPU on a host that has 1: %+v, %v", a.Outcomes, err)
+		}
+	})
+}
+
 // If no connection is free within AcquireTimeout, the call is OVERLOADED.
 func TestAnEmptyPoolIsOverload(t *testing.T) {
 	onServers(t, func(t *testing.T, at site) {

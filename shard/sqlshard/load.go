@@ -27,6 +27,8 @@ WHERE c.claim_key > $1::text ORDER BY c.claim_key LIMIT $2::int8`
 
 // Load reads page by page as of one moment. The visitor runs between pages, while the transaction is open.
 func (s *Store) Load(ctx context.Context, visit func(shard.Change) error) (at shard.Cursor, err error) {
+	s.hosts.forget()
+	s.usages.forget()
 	var refused error
 	begun := false
 	err = s.snapshotWithoutIdleLimit(ctx, func(ctx context.Context, c *pgx.Conn) error {

@@ -3,7 +3,8 @@ package sqlshard
 import "sync"
 
 // rowCache has the rows of hosts as last read or written, by host uuid. A cached row is valid if its generation
-// equals the one in the database, because a generation is never reused. This saves reading and decoding rows.
+// equals the one in the database, because a generation is only reused in a database that was restored to an earlier
+// state; its replicas load it again, and Load forgets all rows. This saves reading and decoding rows.
 type rowCache[T any] struct {
 	mu   sync.Mutex
 	rows map[string]cachedRow[T]
@@ -22,6 +23,12 @@ func (c *rowCache[T]) get(host string, generation int64) *T {
 		return r.row
 	}
 	return nil
+}
+
+func (c *rowCache[T]) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rows = nil
 }
 
 func (c *rowCache[T]) put(host string, generation int64, row *T) {
