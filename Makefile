@@ -87,7 +87,7 @@ chaos: ## Kill -9 a cell, the gateway or everything, 20 times in the middle of 2
 	CELLGATE_LONG=1 CELLGATE_CHAOS_TABLE=$(CURDIR)/.cellgate/chaos.txt go test -count=1 -timeout 60m -v -run 'KilledAtRandomMoments' ./cmd/cellgate
 
 .PHONY: test-nova
-test-nova: needs needs-nova $(TOOLS)/.stamp ## Run the conductor's door in real Nova, and ask Nova anew what the core decides; installs Nova (Debian; 70 MB, 90 s).
+test-nova: needs needs-nova $(TOOLS)/.stamp ## Run the conductor plug-in in real Nova, and ask Nova anew what the core decides; installs Nova (Debian; 70 MB, 90 s).
 	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format testname -- -count=1 -timeout 15m ./deploy/nova/...
 	CELLGATE_LONG=1 $(TOOLS)/gotestsum --format testname -- -count=1 -timeout 15m -run 'AgainstNova|AgainstPlacement' ./schedule ./schedule/nova
 
@@ -114,7 +114,7 @@ needs-browser:
 needs-nova:
 	@missing=; \
 	/usr/bin/python3 -W ignore -c 'import nova.objects, placement, grpc, google.protobuf' 2>/dev/null || missing=" python3-nova python3-placement python3-grpcio python3-protobuf"; \
-	$(call install,the tests of the door in Nova need)
+	$(call install,the tests of the plug-in in Nova need)
 
 .PHONY: test-placement
 test-placement: needs-placement ## Send random requests to OpenStack's own Placement and to the Placement API, and compare the answers; tap it, and go back; installs Placement. SEQUENCES (100), REQUESTS of each (150), SEED. 'go test ./gateway/placement/mirror -run Recorded -update' records anew what a copy reads.

@@ -55,13 +55,13 @@ func askFull(b *testing.B, callers, replicas int) {
 	conn, err := rpc.Dial(serving(b, g.ServerOptions(), g.Register))
 	check(b, err)
 	b.Cleanup(func() { check(b, conn.Close()) })
-	door := cellgatev1.NewSchedulerClient(conn)
+	client := cellgatev1.NewSchedulerClient(conn)
 	var next atomic.Int64
 	one := func() error {
 		n := int(next.Add(1))
 		r := request(fmt.Sprintf("full-%d", n), n, 1)
 		r.ClaimTtl = durationpb.New(time.Hour)
-		_, err := door.SelectDestinations(context.Background(), r)
+		_, err := client.SelectDestinations(context.Background(), r)
 		return err
 	}
 	for kind := fault.Kind(""); kind != fault.NoValidHost; {

@@ -65,7 +65,7 @@ func packFirst(b *testing.B, schedulers int, keep bool) {
 		}
 		return err
 	})
-	var doors []cellgatev1.SchedulerClient
+	var clients []cellgatev1.SchedulerClient
 	for range schedulers {
 		g, err := gateway.New(gateway.Config{
 			ProposeBudget: 20 * time.Second, ClaimBudget: 20 * time.Second, MaxDeadline: 60 * time.Second,
@@ -79,7 +79,7 @@ func packFirst(b *testing.B, schedulers int, keep bool) {
 		conn, err := rpc.Dial(serving(b, nil, g.Register))
 		check(b, err)
 		b.Cleanup(func() { check(b, conn.Close()) })
-		doors = append(doors, cellgatev1.NewSchedulerClient(conn))
+		clients = append(clients, cellgatev1.NewSchedulerClient(conn))
 	}
 	most := min(b.N, hosts*(hostVCPUs/2)*9/10)
 	var next atomic.Int64
@@ -94,7 +94,7 @@ func packFirst(b *testing.B, schedulers int, keep bool) {
 				}
 				r := request(fmt.Sprintf("pack-%d", n), n, 1)
 				r.ClaimTtl = durationpb.New(time.Hour)
-				if _, err := doors[caller%schedulers].SelectDestinations(context.Background(), r); err != nil {
+				if _, err := clients[caller%schedulers].SelectDestinations(context.Background(), r); err != nil {
 					b.Errorf("instance %d: %v (%s)", n, err, fault.KindOf(err))
 					return
 				}

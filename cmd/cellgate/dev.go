@@ -132,7 +132,7 @@ func (d *dev) build(ctx context.Context) error {
 		g.Placement.Enabled, g.Placement.TrustLoopback, g.Placement.Listen = true, true, at
 		g.Placement.DefaultCell = d.cells[0].Name
 	}
-	if err := d.addGateway(g, doors{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
+	if err := d.addGateway(g, gatewayConns{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
 		return err
 	}
 	d.add(lifecycle.Part{Name: "dev", Run: func(ctx context.Context) error {
@@ -263,9 +263,9 @@ func (d *dev) serve(ctx context.Context, api, web string) error {
 }
 
 func (d *dev) announce(w io.Writer, api, web string) error {
-	var doors []string
+	var cells []string
 	for _, c := range d.cells {
-		doors = append(doors, c.Name+" "+c.Replicas[0])
+		cells = append(cells, c.Name+" "+c.Replicas[0])
 	}
 	data := d.cfg.Dev.Data
 	if d.cfg.Dev.Store != "" {
@@ -275,6 +275,6 @@ func (d *dev) announce(w io.Writer, api, web string) error {
 		data += "\n  pprof  http://" + d.debug.Addr().String()
 	}
 	_, err := fmt.Fprintf(w, "%d cells with %d hosts each are registered, after %v.\n  REST   http://%s\n  gRPC   %s\n  cells  %s\n  data   %s\n",
-		len(d.cells), d.cfg.Dev.Hosts, time.Since(d.start).Round(10*time.Millisecond), web, api, strings.Join(doors, ", "), data)
+		len(d.cells), d.cfg.Dev.Hosts, time.Since(d.start).Round(10*time.Millisecond), web, api, strings.Join(cells, ", "), data)
 	return err
 }

@@ -56,7 +56,7 @@ flags win.`,
 		if c.Gateway.Cells, dial, err = a.addLegacyOnly(cmd.Context(), c.Gateway, dial); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
-		if err := a.addGateway(c.Gateway, doors{grpc: api, http: web, tls: tls, cells: dial, placement: details.placement, neutron: details.neutron}); err != nil {
+		if err := a.addGateway(c.Gateway, gatewayConns{grpc: api, http: web, tls: tls, cells: dial, placement: details.placement, neutron: details.neutron}); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
 		a.log.Info("gateway starts", "grpc", api.Addr().String(), "http", web.Addr().String(), "cells", len(c.Gateway.Cells))
@@ -65,8 +65,8 @@ flags win.`,
 	return cmd
 }
 
-// doors are how others reach a gateway, and how it reaches them.
-type doors struct {
+// gatewayConns are how others reach a gateway, and how it reaches them.
+type gatewayConns struct {
 	grpc, http net.Listener
 	// tls admits the callers of both.
 	tls *security.Server
@@ -77,12 +77,12 @@ type doors struct {
 }
 
 // nameOf gives the name by which people know a process: its machine, and where it listens.
-func nameOf(door net.Listener) string {
+func nameOf(listener net.Listener) string {
 	machine, err := os.Hostname()
 	if err != nil {
-		return door.Addr().String()
+		return listener.Addr().String()
 	}
-	return machine + " (" + door.Addr().String() + ")"
+	return machine + " (" + listener.Addr().String() + ")"
 }
 
 // rulesOf gives the rules by which a gateway decides.
@@ -102,7 +102,7 @@ func rulesOf(c config.Gateway) rules.Config {
 
 // addGateway adds a gateway, its gRPC server and its REST server. The REST server calls the gRPC server
 // over a connection in memory, so both have one path.
-func (a *assembly) addGateway(c config.Gateway, d doors) error {
+func (a *assembly) addGateway(c config.Gateway, d gatewayConns) error {
 	cfg := gateway.Config{
 		Name: nameOf(d.grpc), WebURL: "http://" + d.http.Addr().String(),
 		ProposeBudget: c.ProposeBudget, ClaimBudget: c.ClaimBudget, MaxDeadline: c.MaxDeadline,

@@ -28,8 +28,7 @@ func segments(on bool, n, p novaconf.Service) (*neutron.Segments, error) {
 	return &neutron.Segments{Neutron: network, Placement: placement}, nil
 }
 
-// servicesProblem reports which files and accounts cannot be used that the gateway's doors to other
-// services need.
+// servicesProblem reports which files and accounts of other services the gateway cannot use.
 func servicesProblem(g config.Gateway, d *configDetails) error {
 	var errs []error
 	if g.Bus.Enabled {

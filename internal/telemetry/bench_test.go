@@ -28,7 +28,7 @@ func BenchmarkSelection(b *testing.B) {
 			_, span := l.Span(ctx, SpanAsk)
 			g.Sent(1)
 			g.Waited(time.Microsecond)
-			_, _ = c.door.unary(ctx, nil, at, handle)
+			_, _ = c.requests.unary(ctx, nil, at, handle)
 			c.Asked(1)
 			_, propose := c.Propose(ctx, "")
 			c.Proposed(time.Millisecond)
@@ -41,7 +41,7 @@ func BenchmarkSelection(b *testing.B) {
 		c.QueueWaited(true, time.Millisecond)
 		c.Transaction(1, time.Millisecond, nil)
 		c.Operation(OpClaim, "")
-		_, _ = c.door.unary(ctx, nil, at, handle)
+		_, _ = c.requests.unary(ctx, nil, at, handle)
 		l.Called(ctx, nil, time.Millisecond, nil)
 		g.Merged(1, 1)
 		g.Answered(1, "", false)
@@ -49,6 +49,6 @@ func BenchmarkSelection(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = g.door.unary(b.Context(), nil, info, choose)
+		_, _ = g.requests.unary(b.Context(), nil, info, choose)
 	}
 }

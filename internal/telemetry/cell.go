@@ -14,7 +14,7 @@ import (
 // Cell is the telemetry of a scheduler replica of a cell.
 type Cell struct {
 	part
-	door door
+	requests requestMeter
 }
 
 // Cell makes the handle of a replica of a cell.
@@ -23,7 +23,7 @@ func (p *Process) Cell(cell, replica string) *Cell {
 		return nil
 	}
 	c := &Cell{part: part{p: p, labels: []string{cell, replica}}}
-	c.door = door{
+	c.requests = requestMeter{
 		part: &c.part, requests: cellRequests, seconds: cellRequestSeconds, mark: c.mark,
 		untraced: "cellgate.cell.v1.CellScheduler/ProposeBatch",
 	}
@@ -49,7 +49,7 @@ func (c *Cell) ServerOptions() []grpc.ServerOption {
 	if c == nil {
 		return nil
 	}
-	return []grpc.ServerOption{grpc.UnaryInterceptor(c.door.unary)}
+	return []grpc.ServerOption{grpc.UnaryInterceptor(c.requests.unary)}
 }
 
 // Span starts a span below ctx's.

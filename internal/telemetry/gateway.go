@@ -12,7 +12,7 @@ import (
 // Gateway is the telemetry of a gateway.
 type Gateway struct {
 	part
-	door door
+	requests requestMeter
 }
 
 // Gateway makes the handle of the process's gateway.
@@ -21,7 +21,7 @@ func (p *Process) Gateway() *Gateway {
 		return nil
 	}
 	g := &Gateway{part: part{p: p}}
-	g.door = door{part: &g.part, requests: gatewayRequests, seconds: gatewayRequestSeconds, mark: func(Span) {}}
+	g.requests = requestMeter{part: &g.part, requests: gatewayRequests, seconds: gatewayRequestSeconds, mark: func(Span) {}}
 	g.show(gatewayStageSeconds, gatewayMergeRounds, gatewayPlaced, gatewayPartial, gatewayInexact, gatewayRacesLost, gatewayRestarts,
 		gatewayTwoConfirmed, gatewayClaims, gatewaySpread, gatewayMovesFinished, gatewayBatchQueries, gatewayBatchWait, gatewayCommitOps, gatewayCommitWait)
 	return g
@@ -39,7 +39,7 @@ func (g *Gateway) ServerOptions() []grpc.ServerOption {
 	if g == nil {
 		return nil
 	}
-	return []grpc.ServerOption{grpc.UnaryInterceptor(g.door.unary)}
+	return []grpc.ServerOption{grpc.UnaryInterceptor(g.requests.unary)}
 }
 
 // Handler serves /metrics; nil for a nil Gateway.

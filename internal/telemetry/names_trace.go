@@ -58,7 +58,7 @@ var (
 
 // The spans. The span of a request, or of a call to a cell, has the RPC's full name.
 var (
-	SpanRequest   = newSpan("<package>.<Service>/<Method>", inGateway, "A request, from the door to its answer.", AttrRPC, AttrOutcome, AttrCount, AttrDecision, AttrExact)
+	SpanRequest   = newSpan("<package>.<Service>/<Method>", inGateway, "A request, from its arrival to its answer.", AttrRPC, AttrOutcome, AttrCount, AttrDecision, AttrExact)
 	SpanAdmit     = newSpan("gateway.admit", inGateway, "Bounds the deadline; sheds.")
 	SpanTranslate = newSpan("gateway.translate", inGateway, "Reads the request into the core's form.")
 	SpanRoute     = newSpan("gateway.route", inGateway, "Leaves out the cells that cannot hold it.")

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// door is the outermost interceptor of a server. It sees the caller's answers, and counts, times and
+// requestMeter is the outermost interceptor of a server. It sees the caller's answers, and counts, times and
 // traces calls by method. Methods are those of the protos, so there are few.
-type door struct {
+type requestMeter struct {
 	part              *part
 	requests, seconds *Metric
 	// mark sets the attributes of a span of the server.
@@ -22,14 +22,14 @@ type door struct {
 	untraced string
 }
 
-func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (m *requestMeter) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	began := time.Now()
 	rpc := info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:]
-	ctx, span := d.enter(ctx, strings.TrimPrefix(info.FullMethod, "/"))
+	ctx, span := m.enter(ctx, strings.TrimPrefix(info.FullMethod, "/"))
 	resp, err := handler(ctx, req)
 	outcome := outcomeOf(err)
-	d.part.add(d.requests, 1, rpc, outcome)
-	d.part.observe(d.seconds, time.Since(began).Seconds(), rpc)
+	m.part.add(m.requests, 1, rpc, outcome)
+	m.part.observe(m.seconds, time.Since(began).Seconds(), rpc)
 	if span.On() {
 		span.Text(AttrOutcome, outcome)
 		span.End(err)
@@ -38,25 +38,25 @@ func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 }
 
 // enter continues the caller's trace, or starts one with the probability ratio.
-func (d *door) enter(ctx context.Context, name string) (context.Context, Span) {
+func (m *requestMeter) enter(ctx context.Context, name string) (context.Context, Span) {
 	parent := first(ctx, headerParent)
-	if parent == "" && !d.part.p.traces.roots || name == d.untraced {
+	if parent == "" && !m.part.p.traces.roots || name == m.untraced {
 		return ctx, Span{}
 	}
-	ctx = d.part.p.traces.under(ctx, parent, first(ctx, headerState))
+	ctx = m.part.p.traces.under(ctx, parent, first(ctx, headerState))
 	if at := trace.SpanContextFromContext(ctx); at.IsValid() && !at.IsSampled() {
 		return ctx, Span{}
 	}
-	ctx, started := d.part.p.traces.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
+	ctx, started := m.part.p.traces.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
 	if started.SpanContext().IsSampled() {
-		d.part.p.traces.met.Store(true)
+		m.part.p.traces.met.Store(true)
 	}
 	if !started.IsRecording() {
 		return ctx, Span{}
 	}
 	span := Span{started}
 	span.Text(AttrRPC, name)
-	d.mark(span)
+	m.mark(span)
 	return ctx, span
 }
 

@@ -163,10 +163,10 @@ func (c *caller) pause(most time.Duration) { sleep(time.Duration(c.rng.Int64N(in
 
 // again repeats a call, through any gateway, until it succeeds or fails with an error that must not
 // be repeated, or the caller gives up.
-func (c *caller) again(what string, mayGiveUp bool, do func(context.Context, *door) error) error {
+func (c *caller) again(what string, mayGiveUp bool, do func(context.Context, *gatewayNode) error) error {
 	for try := 1; ; try++ {
 		ctx, cancel := context.WithTimeout(context.Background(), c.patience())
-		d := c.world.doors[c.rng.IntN(len(c.world.doors))]
+		d := c.world.gateways[c.rng.IntN(len(c.world.gateways))]
 		began := time.Now()
 		err := do(ctx, d)
 		cancel()

@@ -20,7 +20,7 @@ func (c *caller) selects(req *cellgatev1.SelectDestinationsRequest) ([]*promise,
 		maps.Copy(over, c.world.checks.overFor(consumer))
 	}
 	var resp *cellgatev1.SelectDestinationsResponse
-	if err := c.again("select", true, func(ctx context.Context, d *door) (err error) {
+	if err := c.again("select", true, func(ctx context.Context, d *gatewayNode) (err error) {
 		resp, err = d.scheduler().SelectDestinations(ctx, req)
 		return err
 	}); err != nil {
@@ -79,7 +79,7 @@ func (c *caller) confirms(b *builtOn, mayGiveUp bool) (bool, error) {
 	p := b.promise
 	p.set(func(p *promise) { p.confirming = true })
 	began := time.Now()
-	err := c.again("confirm", mayGiveUp, func(ctx context.Context, d *door) error {
+	err := c.again("confirm", mayGiveUp, func(ctx context.Context, d *gatewayNode) error {
 		_, err := d.claims().ConfirmClaim(ctx, &cellgatev1.ConfirmClaimRequest{ConsumerUuid: b.consumer, ClaimId: p.claim})
 		return err
 	})
@@ -103,7 +103,7 @@ func (c *caller) confirms(b *builtOn, mayGiveUp bool) (bool, error) {
 func (c *caller) releases(b *builtOn, mayGiveUp bool) error {
 	p := b.promise
 	p.set(func(p *promise) { p.releasing = true })
-	err := c.again("release", mayGiveUp, func(ctx context.Context, d *door) error {
+	err := c.again("release", mayGiveUp, func(ctx context.Context, d *gatewayNode) error {
 		_, err := d.claims().ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: b.consumer, ClaimId: p.claim})
 		return err
 	})
@@ -123,7 +123,7 @@ func (c *caller) alternate(b *builtOn) error {
 	to := p.alternates[c.rng.IntN(len(p.alternates))]
 	p.set(func(p *promise) { p.swapping = true })
 	var claim *cellgatev1.Claim
-	err := c.again("alternate", true, func(ctx context.Context, d *door) error {
+	err := c.again("alternate", true, func(ctx context.Context, d *gatewayNode) error {
 		resp, err := d.claims().ClaimAlternate(ctx, &cellgatev1.ClaimAlternateRequest{
 			ConsumerUuid: b.consumer, ClaimId: p.claim, HostUuid: to, ClaimTtl: durationpb.New(20 * time.Second),
 		})

@@ -11,8 +11,8 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// door is a gateway, alive or not.
-type door struct {
+// gatewayNode is a gateway, alive or not.
+type gatewayNode struct {
 	world       *world
 	name        string
 	clock       clock
@@ -31,15 +31,15 @@ type serving struct {
 	ended       chan error
 }
 
-func (w *world) newDoor(n int) *door {
-	d := &door{world: w, name: w.plan.gatewayName(n), incarnation: newIncarnation()}
+func (w *world) newGatewayNode(n int) *gatewayNode {
+	d := &gatewayNode{world: w, name: w.plan.gatewayName(n), incarnation: newIncarnation()}
 	conn, err := w.net.dialer(callers, d.incarnation)(d.name)
 	w.must(err)
 	d.conn = conn
 	return d
 }
 
-func (d *door) start() {
+func (d *gatewayNode) start() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.runs != nil {
@@ -74,7 +74,7 @@ func (d *door) start() {
 }
 
 // kill ends the current run at once. Releases that it has not sent are never sent.
-func (d *door) kill() {
+func (d *gatewayNode) kill() {
 	d.mu.Lock()
 	run := d.runs
 	d.runs = nil
@@ -91,6 +91,8 @@ func (d *door) kill() {
 	}
 }
 
-func (d *door) scheduler() cellgatev1.SchedulerClient { return cellgatev1.NewSchedulerClient(d.conn) }
-func (d *door) claims() cellgatev1.ClaimsClient       { return cellgatev1.NewClaimsClient(d.conn) }
-func (d *door) hosts() cellgatev1.HostsClient         { return cellgatev1.NewHostsClient(d.conn) }
+func (d *gatewayNode) scheduler() cellgatev1.SchedulerClient {
+	return cellgatev1.NewSchedulerClient(d.conn)
+}
+func (d *gatewayNode) claims() cellgatev1.ClaimsClient { return cellgatev1.NewClaimsClient(d.conn) }
+func (d *gatewayNode) hosts() cellgatev1.HostsClient   { return cellgatev1.NewHostsClient(d.conn) }

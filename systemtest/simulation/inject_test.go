@@ -73,7 +73,7 @@ func (w *world) onLink(f trouble) func() {
 }
 
 func (w *world) onGateway(f trouble) func() {
-	for _, d := range w.doors {
+	for _, d := range w.gateways {
 		if d.name != f.target {
 			continue
 		}
@@ -111,7 +111,7 @@ func (w *world) onCell(f trouble) func() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_, err := w.doors[int(f.seed%uint64(len(w.doors)))].hosts().ResyncHosts(ctx, &cellgatev1.ResyncHostsRequest{Cell: c.name, Reason: "a fault of the plan"})
+		_, err := w.gateways[int(f.seed%uint64(len(w.gateways)))].hosts().ResyncHosts(ctx, &cellgatev1.ResyncHostsRequest{Cell: c.name, Reason: "a fault of the plan"})
 		w.trace("resync of %s: %s", c.name, short(err))
 		return nil
 	}

@@ -98,7 +98,7 @@ func (c *caller) transfers(b *builtOn, record string) error {
 	if record == "" {
 		from, to = p.consumer, b.consumer
 	}
-	err := c.again("transfer", false, func(ctx context.Context, d *door) error {
+	err := c.again("transfer", false, func(ctx context.Context, d *gatewayNode) error {
 		_, err := d.claims().TransferClaim(ctx, &cellgatev1.TransferClaimRequest{ConsumerUuid: from, ClaimId: p.claim, ToConsumer: to})
 		return err
 	})

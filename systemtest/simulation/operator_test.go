@@ -22,7 +22,7 @@ func (h *host) operate(state cellgatev1.HostAdmin_State, seed uint64) {
 	}
 	for try := uint64(0); state == cellgatev1.HostAdmin_ENABLED || try < 5; try++ {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-		_, err := w.doors[int((seed+try)%uint64(len(w.doors)))].hosts().UpdateHost(ctx, req)
+		_, err := w.gateways[int((seed+try)%uint64(len(w.gateways)))].hosts().UpdateHost(ctx, req)
 		cancel()
 		w.trace("an operator says %v of %s: %s", state, h.name, short(err))
 		if err == nil {
@@ -71,7 +71,7 @@ func (k *checks) withheld(c *checkedCell, e shard.Entry) {
 func (w *world) probeOperator() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	d, consumer := w.doors[0], uuidOf(0xf, 90_000)
+	d, consumer := w.gateways[0], uuidOf(0xf, 90_000)
 	got, err := d.scheduler().SelectDestinations(ctx, &cellgatev1.SelectDestinationsRequest{
 		RequestId: "probe-operator", InstanceUuids: []string{consumer}, ClaimTtl: durationpb.New(10 * time.Second), ReturnAlternates: true,
 		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{

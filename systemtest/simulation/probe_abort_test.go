@@ -26,7 +26,7 @@ type given struct {
 // again, the resources are free. The pending claim cannot be confirmed, but can move to an
 // alternate. The confirmed claim ends.
 func (w *world) probeAbort() {
-	d := w.doors[0]
+	d := w.gateways[0]
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var all []*given
@@ -57,7 +57,7 @@ func (w *world) probeAbort() {
 }
 
 // claimToAbort makes a claim, and its host takes it up. It returns nil if everything is full.
-func (w *world) claimToAbort(ctx context.Context, d *door, n int, confirmed bool) *given {
+func (w *world) claimToAbort(ctx context.Context, d *gatewayNode, n int, confirmed bool) *given {
 	consumer := uuidOf(0xf, 94_001+n)
 	req := probeRequest(fmt.Sprintf("abort-%d", n), 1, consumer)
 	req.ClaimTtl, req.ReturnAlternates = durationpb.New(10*time.Minute), true
@@ -87,7 +87,7 @@ func (w *world) claimToAbort(ctx context.Context, d *door, n int, confirmed bool
 }
 
 // checkAborted checks what an abort did to a claim.
-func (w *world) checkAborted(ctx context.Context, d *door, g *given) {
+func (w *world) checkAborted(ctx context.Context, d *gatewayNode, g *given) {
 	w.checks.mu.Lock()
 	c := w.checks.claimOf(g.claim)
 	w.checks.mu.Unlock()

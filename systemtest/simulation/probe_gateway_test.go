@@ -88,7 +88,7 @@ func (w *world) probeUndo() {
 	if vcpus == 0 {
 		return // no amount fits just twice
 	}
-	d, stranger := w.doors[0], uuidOf(0xb, 1)
+	d, stranger := w.gateways[0], uuidOf(0xb, 1)
 	consumers := []string{uuidOf(0xf, 91_001), uuidOf(0xf, 91_002)}
 	var mu sync.Mutex
 	var on []string
@@ -181,7 +181,7 @@ func (k *checks) liveOf(consumers []string) []string {
 // probeKeep makes a caller give up before its claim is answered, and delays the gateway's release.
 // The request is sent again and is answered with that claim. The late release must not end it.
 func (w *world) probeKeep() {
-	d, again, consumer := w.doors[0], w.doors[len(w.doors)-1], uuidOf(0xf, 92_001)
+	d, again, consumer := w.gateways[0], w.gateways[len(w.gateways)-1], uuidOf(0xf, 92_001)
 	req := probeRequest("keep", 1, consumer)
 	var mu sync.Mutex
 	var made, back []string
@@ -249,7 +249,7 @@ func (w *world) probeKeep() {
 // probeLate delivers a claim after its gateway gave it up and released it. The claim must not be
 // made.
 func (w *world) probeLate() {
-	d, consumer := w.doors[0], uuidOf(0xf, 93_001)
+	d, consumer := w.gateways[0], uuidOf(0xf, 93_001)
 	var mu sync.Mutex
 	var late func(context.Context) (*cellv1.ClaimBatchResponse, error)
 	var lost []string
@@ -296,7 +296,7 @@ func (w *world) probeLate() {
 	}
 }
 
-func (w *world) releaseProbe(d *door, consumer, claim string) {
+func (w *world) releaseProbe(d *gatewayNode, consumer, claim string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	w.releaseClaim(ctx, d, consumer, claim)

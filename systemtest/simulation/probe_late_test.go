@@ -65,7 +65,7 @@ func (n *network) loses(ctx context.Context, from, full string, req, reply any, 
 // probeWord delivers an admin state and facts late, after newer ones were answered. The late ones,
 // whose outcome was unknown, must change nothing.
 func (w *world) probeWord() {
-	d, h := w.doors[0], w.hosts[int(w.plan.seed)%len(w.hosts)]
+	d, h := w.gateways[0], w.hosts[int(w.plan.seed)%len(w.hosts)]
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	comesLate := func(what string, say, then func() error) {
@@ -129,7 +129,7 @@ func (w *world) probeRelease() {
 	if len(w.cells) < 2 {
 		return
 	}
-	d, consumer, record := w.doors[0], uuidOf(0xf, 94_001), uuidOf(0x9, 94_001)
+	d, consumer, record := w.gateways[0], uuidOf(0xf, 94_001), uuidOf(0x9, 94_001)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	on := func(c *simCell, how cellgatev1.Operation) (*cellgatev1.Selection, error) {
@@ -184,7 +184,7 @@ func (w *world) probeRelease() {
 	w.releaseProbe(d, consumer, source.GetClaimId())
 }
 
-func (w *world) releaseClaim(ctx context.Context, d *door, consumer, claim string) {
+func (w *world) releaseClaim(ctx context.Context, d *gatewayNode, consumer, claim string) {
 	if _, err := d.claims().ReleaseClaim(ctx, &cellgatev1.ReleaseClaimRequest{ConsumerUuid: consumer, ClaimId: claim}); err != nil {
 		w.wrong("a claim of a probe is not released: %v", err)
 	}

@@ -144,7 +144,7 @@ func (h *host) booked() []string {
 func (w *world) probeHost(h *host) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	d, consumer := w.doors[0], uuidOf(0xf, 100*h.cell.n+h.n)
+	d, consumer := w.gateways[0], uuidOf(0xf, 100*h.cell.n+h.n)
 	got, err := d.scheduler().SelectDestinations(ctx, &cellgatev1.SelectDestinationsRequest{
 		RequestId: fmt.Sprintf("probe-%s", h.name), InstanceUuids: []string{consumer}, ClaimTtl: durationpb.New(10 * time.Second),
 		Spec: &cellgatev1.SelectDestinationsRequest_RequestSpec{RequestSpec: &cellgatev1.RequestSpec{
@@ -190,7 +190,7 @@ func (w *world) probeResync() {
 	}
 	defer w.net.heal()
 	for _, c := range w.cells {
-		got, err := w.doors[0].hosts().ResyncHosts(ctx, &cellgatev1.ResyncHostsRequest{Cell: c.name, Reason: "a probe"})
+		got, err := w.gateways[0].hosts().ResyncHosts(ctx, &cellgatev1.ResyncHostsRequest{Cell: c.name, Reason: "a probe"})
 		if err != nil || len(got.GetReplicas()) != len(c.replicas) {
 			w.wrong("%s is asked to start over: %v, %v", c.name, got, err)
 		}

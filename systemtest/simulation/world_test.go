@@ -12,13 +12,13 @@ import (
 
 // world is all parts of a run, in a bubble.
 type world struct {
-	plan  *plan
-	began time.Time
-	net   *network
-	log   *slog.Logger
-	cells []*simCell
-	hosts []*host
-	doors []*door
+	plan     *plan
+	began    time.Time
+	net      *network
+	log      *slog.Logger
+	cells    []*simCell
+	hosts    []*host
+	gateways []*gatewayNode
 	// checks go on all the time.
 	checks *checks
 	// background are the goroutines of faults and callers.
@@ -62,7 +62,7 @@ func run(p *plan, o *watched) result {
 		}
 	}
 	for g := range p.gateways {
-		w.doors = append(w.doors, w.newDoor(g))
+		w.gateways = append(w.gateways, w.newGatewayNode(g))
 	}
 	w.checks = newChecks(w)
 	w.startAll()
@@ -111,13 +111,13 @@ func (w *world) startAll() {
 	for _, h := range w.hosts {
 		h.start()
 	}
-	for _, d := range w.doors {
+	for _, d := range w.gateways {
 		d.start()
 	}
 }
 
 func (w *world) endAll() {
-	for _, d := range w.doors {
+	for _, d := range w.gateways {
 		d.kill()
 		d.incarnation.die()
 		w.must(d.conn.Close())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conductor's door to cellgate.
+"""The plug-in that connects conductors to cellgate.
 
 Nova's conductor asks for hosts through one class,
 ``nova.scheduler.client.query.SchedulerQueryClient``. ``install()`` puts a

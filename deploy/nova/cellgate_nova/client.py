@@ -119,7 +119,7 @@ class CellgateQueryClient(NovaQueryClient):
             except Exception:
                 self._claims.release(found)
                 raise
-        if group.confirm == 'door':
+        if group.confirm == 'conductor':
             self._claims.confirm(found)
         return answers.selections(found)
 

@@ -26,8 +26,8 @@ OPTS = [
             ('agent', 'the agent of the host does, when it reports the '
                       'instance; a build that never starts gives back its '
                       'claim by itself'),
-            ('door', 'the door does, at once; who ends instances must release '
-                     'the claims'),
+            ('conductor', 'the plug-in does, at once; who ends instances '
+                          'must release the claims'),
         ],
         help='Who confirms claims.'),
     cfg.BoolOpt(

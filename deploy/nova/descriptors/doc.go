@@ -1,4 +1,4 @@
-// Command descriptors writes the schema that the conductor's door carries: a
+// Command descriptors writes the schema that the conductor plug-in carries: a
 // FileDescriptorSet of the public API and of the details of its errors, without
 // the options, so that Python needs nothing but the protobuf runtime to use it.
 //

@@ -15,7 +15,7 @@ import (
 	_ "cellgate/proto/cellgate/v1"
 )
 
-// roots are the files the door speaks; what they import comes along.
+// roots are the files the plug-in speaks; what they import comes along.
 var roots = []string{
 	"cellgate/v1/scheduler.proto", "cellgate/v1/claims.proto",
 	"google/rpc/status.proto", "google/rpc/error_details.proto",

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheDoorCarriesTheSchemaAsItIs(t *testing.T) {
+func TestPluginCarriesTheSchemaAsItIs(t *testing.T) {
 	want, err := schema()
 	if err != nil {
 		t.Fatal(err)

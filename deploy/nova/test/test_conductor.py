@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's own conductor behind the door."""
+"""Nova's own conductor behind the plug-in."""
 
 import os
 import subprocess
@@ -15,11 +15,11 @@ from nova import objects
 
 import cellgate_nova
 from cellgate_nova import client
-import doortest
-from doortest import CONF
-from doortest import flavor
-from doortest import spec
-from doortest import uuids
+import plugintest
+from plugintest import CONF
+from plugintest import flavor
+from plugintest import spec
+from plugintest import uuids
 from nova.scheduler.client import query
 
 # What a conductor needs to start where nothing else of OpenStack runs.
@@ -54,7 +54,7 @@ for database in 'main', 'api':
 '''
 
 
-class Manager(doortest.Base):
+class Manager(plugintest.Base):
 
     def setUp(self):
         super().setUp()
@@ -91,7 +91,7 @@ class Manager(doortest.Base):
             cellgate_nova.install()
 
 
-class Process(doortest.Base):
+class Process(plugintest.Base):
 
     def run_conductor(self, directory, endpoints, databases=True):
         path = os.path.join(directory, 'nova.conf')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the door writes to Placement: OpenStack's own, with the hosts of the
+"""What the plug-in writes to Placement: OpenStack's own, with the hosts of the
 `cellgate dev` at CELLGATE_GRPC and CELLGATE_HTTP. (Skipped without
 python3-placement.)"""
 
@@ -16,11 +16,11 @@ from nova import exception
 from nova.scheduler.client import report
 import requests
 
-import doortest
-from doortest import CONF
-from doortest import flavor
-from doortest import spec
-from doortest import uuids
+import plugintest
+from plugintest import CONF
+from plugintest import flavor
+from plugintest import spec
+from plugintest import uuids
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOSTS = 12
@@ -28,7 +28,7 @@ HOSTS = 12
 
 @unittest.skipUnless(importlib.util.find_spec('placement'),
                      'python3-placement is not installed')
-class Allocations(doortest.Base):
+class Allocations(plugintest.Base):
 
     @classmethod
     def setUpClass(cls):
@@ -103,7 +103,7 @@ class Allocations(doortest.Base):
         pass no group filter unless a check is asked for.)"""
         return self.spec(
             ids, hosts, scheduler_hints={'_nova_check_type': ['x']},
-            instance_group=doortest.group('anti-affinity', ids))
+            instance_group=plugintest.group('anti-affinity', ids))
 
     def preferred(self, n, hosts):
         """What cellgate chooses for n instances on hosts of their own, when
@@ -148,8 +148,8 @@ class Allocations(doortest.Base):
         ids = uuids(1)
         source = self.nodes[self.hosts[0]]
         self.placement('PUT', '/allocations/' + ids[0], allocations={
-            source: {'resources': {'VCPU': 1}}}, project_id=doortest.PROJECT,
-            user_id=doortest.USER, consumer_generation=None)
+            source: {'resources': {'VCPU': 1}}}, project_id=plugintest.PROJECT,
+            user_id=plugintest.USER, consumer_generation=None)
         s = self.select(self.spec(ids, self.hosts[1:4]), ids)[0][0]
         self.assertEqual({source, s.compute_node_uuid},
                          set(self.allocations(ids[0])))

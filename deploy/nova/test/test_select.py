@@ -15,16 +15,16 @@ import requests
 
 from cellgate_nova import answer
 from cellgate_nova import schema
-import doortest
-from doortest import CONF
-from doortest import flavor
-from doortest import group
-from doortest import image
-from doortest import spec
-from doortest import uuids
+import plugintest
+from plugintest import CONF
+from plugintest import flavor
+from plugintest import group
+from plugintest import image
+from plugintest import spec
+from plugintest import uuids
 
 
-class Requests(doortest.Base):
+class Requests(plugintest.Base):
 
     def check(self, lists, instances, alternates):
         """Every field of every Selection, with Nova's own classes."""
@@ -172,7 +172,7 @@ class Requests(doortest.Base):
              'delete_instance_info', 'sync_instance_info'], cast)
 
 
-class NoHost(doortest.Base):
+class NoHost(plugintest.Base):
 
     def reason(self, **fields):
         ids = uuids(1)
@@ -202,7 +202,7 @@ class NoHost(doortest.Base):
             'instance_uuids[0]: '), caught.exception)
 
 
-class Again(doortest.Base):
+class Again(plugintest.Base):
 
     def ask(self, seed, ids, group_uuid):
         """The same request from another process: another conductor."""

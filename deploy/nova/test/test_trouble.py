@@ -18,15 +18,15 @@ from cellgate_nova import client
 import cellgate_nova.options
 from cellgate_nova import refusal
 from cellgate_nova import schema
-import doortest
-from doortest import CONF
-from doortest import spec
-from doortest import uuids
+import plugintest
+from plugintest import CONF
+from plugintest import spec
+from plugintest import uuids
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-class Scripted(doortest.Base):
+class Scripted(plugintest.Base):
 
     def gateway(self, *script, tls=(), port=0):
         """A fake gateway, and the function that ends it and tells its calls."""
@@ -290,16 +290,16 @@ class Credentials(Scripted):
 
 class Confirmation(Scripted):
 
-    def test_the_door_confirms_when_told(self):
+    def test_the_plugin_confirms_if_configured(self):
         self.ask({'ok': True})
         self.assertEqual(['SelectDestinations'], [c[0] for c in self.calls])
-        self.conf(confirm='door')
+        self.conf(confirm='conductor')
         self.ask({'ok': True})
         self.assertEqual(['SelectDestinations', 'ConfirmClaim'],
                          [c[0] for c in self.calls])
 
 
-class Alternates(doortest.Base):
+class Alternates(plugintest.Base):
 
     def test_a_full_alternate_is_the_next_ones_turn(self):
         class Full(object):
@@ -322,7 +322,7 @@ class Alternates(doortest.Base):
                            'claim_ttl': '77s'}], asked)
 
 
-class Options(doortest.Base):
+class Options(plugintest.Base):
 
     def test_the_generator_finds_them(self):
         (name, opts), = cellgate_nova.options.list_opts()

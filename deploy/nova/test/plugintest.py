@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the door share: Nova as its conductor has it."""
+"""What the tests of the plug-in share: Nova as its conductor has it."""
 
 import logging
 import os

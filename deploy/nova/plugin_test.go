@@ -1,4 +1,4 @@
-// Package nova_test runs the conductor's door in Nova itself.
+// Package nova_test runs the conductor plug-in in Nova itself.
 package nova_test
 
 import (
@@ -32,9 +32,9 @@ var (
 	alone    = "test_placement"
 )
 
-// TestDoorInNova places Nova's own objects through Nova's own classes: with
+// TestPluginInNova places Nova's own objects through Nova's own classes: with
 // eventlet, as conductors run up to 2026, and with native threads, as later ones do.
-func TestDoorInNova(t *testing.T) {
+func TestPluginInNova(t *testing.T) {
 	needsNova(t)
 	grpc, http := system(t)
 	for mode, value := range map[string]string{"eventlet": "", "threads": "1"} {
