@@ -37,7 +37,7 @@ func (r *testCell) deleted(at time.Time, consumers ...int) (claimed []string, re
 }
 
 // A deleted row releases a confirmed claim if the host's agent knows its instances and does not
-// report this one. It also releases claims on imported hosts.
+// report this one. It also releases claims on imported hosts, and where the agent does not know its instances.
 func TestADeletedRowReleasesAClaimThatItsHostDoesNotReport(t *testing.T) {
 	r := start(t, newStore(t))
 	later := time.Now().Add(time.Hour)
@@ -76,7 +76,10 @@ func TestADeletedRowReleasesAClaimThatItsHostDoesNotReport(t *testing.T) {
 	r.register(unknownState(2, 8))
 	r.must(newClaim("c", 3, 2, 1))
 	r.must(confirm("c", 3))
-	keeps("its agent does not know its instances", later, 3)
+	keeps("the rows are older than the claim, and its agent does not know its instances", r.cell.rows.Claim("c").UpdatedAt.Add(-time.Microsecond), 3)
+	if claimed, released := r.deleted(later, 3); released != 1 || len(claimed) != 0 {
+		t.Errorf("its agent does not know its instances, and no import ever had it: %d released, %v have claims", released, claimed)
+	}
 	r.imported(importedState(3, 1), &cellv1.ImportOutcome{})
 	r.must(newClaim("d", 4, 3, 1))
 	r.must(confirm("d", 4))

@@ -102,8 +102,8 @@ func importOutcome(put *shard.PutHost, a replica.Answer) *cellv1.ImportOutcome {
 	}
 }
 
-// releaseDeleted releases the claims of instances whose rows in Nova's tables are deleted, if their
-// host is imported or its agent no longer reports them. in is a list of uuids, 16 bytes each. at is the
+// releaseDeleted releases the claims of instances whose rows in Nova's tables are deleted. If their host
+// has an agent that knows its instances, the agent must no longer report them. in is a list of uuids, 16 bytes each. at is the
 // moment up to which the rows are complete. claimed lists the instances that still have a live claim.
 func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time) (claimed []byte, released int, err error) {
 	if len(in)%len(schedule.ID{}) != 0 {
@@ -126,8 +126,8 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 				continue // its new consumer releases it
 			}
 			report, gone := s.agents.ReportLacks(c)
-			if h := s.rows.Host(c.HostUUID); h != nil && h.Host != nil && h.Host.Imported {
-				gone = true // Nova's tables report the host
+			if h := s.rows.Host(c.HostUUID); h != nil && h.Host != nil && (h.Host.Imported || h.Host.InstancesUnknown) {
+				gone = true // Nova's tables list the host's instances
 			}
 			if !gone || c.State != shard.Confirmed || c.UpdatedAt.After(at) {
 				stays[id] = true
@@ -149,7 +149,7 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 			continue
 		}
 		released++
-		s.log.Info("audit: a claim was released: its instance's row in Nova's tables is deleted, and its host does not report it", "host", c.ServiceHost, "host_uuid", c.HostUUID,
+		s.log.Info("audit: a claim was released: its instance's row in Nova's tables is deleted, and no agent reports the instance", "host", c.ServiceHost, "host_uuid", c.HostUUID,
 			"claim_id", c.ClaimID, "instance", c.ConsumerUUID)
 	}
 	for id := range stays {

@@ -183,8 +183,8 @@ func (t *transaction) whyNotGone(c *Claim, by Registration, deleted time.Time) s
 		return "it was transferred"
 	case !byRow && len(t.claimsOfInstance(c.Instance(), c.HostUUID)) > 1:
 		return "its instance has another claim"
-	case byRow && h != nil && h.Imported:
-		return "" // Nova's tables speak for the host
+	case byRow && h != nil && (h.Imported || h.InstancesUnknown):
+		return "" // Nova's tables list the host's instances
 	case h == nil || h.Imported || h.InstancesUnknown:
 		return "no agent that knows its instances speaks for its host"
 	case h.Registration() != by:

@@ -184,7 +184,8 @@ type ClaimRef struct {
 	ReportedGoneBy *Registration
 	// Deleted, with ReportedGoneBy: Nova's row of the instance is deleted, as read at this moment. Then a claim that
 	// was never in a report, or whose instance has another live claim, is released too. A claim written later is
-	// refused, STALE_GENERATION. On an imported host ReportedGoneBy does not matter: Nova's tables are the authority.
+	// refused, STALE_GENERATION. ReportedGoneBy does not matter on an imported host, nor where the agent does not know
+	// its instances: Nova's tables are the authority.
 	Deleted time.Time
 }
 

@@ -138,6 +138,19 @@ func auditClauses() []clause {
 			s.state(1, shard.Released)
 			s.used(1, 0)
 		}},
+		{name: "ByADeletedRowOneWhereInstancesAreUnknownIsReleased", test: func(s *suite) {
+			unknown := state(1, 8, nil)
+			unknown.Host.InstancesUnknown = true
+			s.do(unknown, NewClaim(1, 1, 3), confirm(*Ref(1)))
+			byRow := releaseReportedGone(1, 7)
+			s.refused(byRow, fault.StaleGeneration)
+			byRow.Deleted = s.find(1).UpdatedAt.Add(-time.Microsecond)
+			s.refused(byRow, fault.StaleGeneration)
+			byRow.Deleted = s.find(1).UpdatedAt
+			s.do(byRow)
+			s.state(1, shard.Released)
+			s.used(1, 0)
+		}},
 		{name: "NoDeletedRowEndsOneThatIsPendingOrWasTransferred", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			byRow := func() release {
