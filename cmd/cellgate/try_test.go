@@ -40,6 +40,7 @@ func TestTry_CellAndAPIDatabase_SaysWhatFitsAndPlacesRequestsAgain(t *testing.T)
 		c.cell.Insert(t, "instances", c.instance(1, "host1"), c.instance(2, "host2"), c.instance(4, "host4"))
 		c.cell.Exec(t, "UPDATE services SET disabled = true WHERE id = 3")
 		c.cell.Exec(t, "UPDATE compute_nodes SET uuid = NULL WHERE id = 4")
+		c.cell.Exec(t, "UPDATE compute_nodes SET cpu_allocation_ratio = 1e30 WHERE id < 3") // no limit
 		createTrialTables(c)
 		spec := novaSpec(t, "001-tiny")
 		c.api.Insert(t, "request_specs", legacytest.Row{"id": 1, "instance_uuid": "d0000000-0000-4000-8000-000000000001", "spec": spec},

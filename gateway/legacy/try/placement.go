@@ -66,7 +66,7 @@ func askPlacement(ctx context.Context, c *mirror.Client, specs []requestSpec) (*
 		for _, class := range slices.Sorted(maps.Keys(h.Inventories)) {
 			i := h.Inventories[class]
 			row.Resources = append(row.Resources, schedule.Resource{
-				Class: class, Capacity: int64(float64(i.Total-i.Reserved) * i.AllocationRatio), Used: used[class],
+				Class: class, Capacity: capacity(i.Total, i.Reserved, i.AllocationRatio), Used: used[class],
 				MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize,
 			})
 		}
@@ -136,7 +136,7 @@ FROM inventories i JOIN resource_classes c ON c.id = i.resource_class_id ORDER B
 		if err := r.Scan(&id, &x.Class, &total, &reserved, &ratio, &x.MinUnit, &x.MaxUnit, &x.StepSize, &x.Used); err != nil {
 			return err
 		}
-		x.Capacity = int64(float64(total-reserved) * ratio)
+		x.Capacity = capacity(total, reserved, ratio)
 		if row := byID[id]; row != nil {
 			row.Resources = append(row.Resources, x)
 		}

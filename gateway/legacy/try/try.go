@@ -14,6 +14,7 @@ import (
 	"cellgate/gateway/selection"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
+	"cellgate/schedule/placement"
 )
 
 // Config configures a trial.
@@ -286,10 +287,15 @@ func resources(h *novadb.Host) (all []schedule.Resource) {
 		{"DISK_GB", v.TotalDiskGB, disk, v.DiskRatio},
 	} {
 		if r.total > 0 {
-			all = append(all, schedule.Resource{Class: r.class, Capacity: int64(float64(r.total) * r.ratio), Used: r.used, MinUnit: 1, MaxUnit: r.total, StepSize: 1})
+			all = append(all, schedule.Resource{Class: r.class, Capacity: capacity(r.total, 0, r.ratio), Used: r.used, MinUnit: 1, MaxUnit: r.total, StepSize: 1})
 		}
 	}
 	return all
+}
+
+// capacity gives the capacity of an inventory. A ratio above 100,000 limits nothing, as in a cell.
+func capacity(total, reserved int64, ratio float64) int64 {
+	return placement.Capacity(total, reserved, min(ratio, 100_000))
 }
 
 // count adds a host to the fleet's numbers.
