@@ -79,25 +79,29 @@ class Claims(object):
     def move_to_alternate(self, instance_uuid, alloc_req, claim_ttl):
         """Put the instance's claim on the host of an allocation request: a
         build or a move that failed goes on to an alternate. False when the
-        host has no room left. Without a claim, or out of reach of cellgate,
-        the instance goes on all the same: its host's agent will report it."""
+        host has no room left, or rejects the claim. Without a claim, or out
+        of reach of cellgate, the instance goes on all the same: its host's
+        agent will report it."""
         # Any provider of the alternate's says which it is; gateways that are
         # older know the root alone.
         root = alloc_req.get('mappings', {}).get('')
         host = (root or sorted(alloc_req['allocations']))[0]
         deadline = self._now() + _AFTERWARDS
         try:
-            claim = self._transport.call(
+            found = self._transport.call(
                 schema.GET_CLAIM, {'consumer_uuid': instance_uuid},
-                deadline=deadline).claim
+                deadline=deadline)
+            claim = found.claim
+            if found.other_claim.moves_claim_id == claim.claim_id:
+                claim = found.other_claim  # of a move; its source stays
             self._transport.call(schema.ALTERNATE, {
                 'consumer_uuid': instance_uuid, 'claim_id': claim.claim_id,
                 'cell': claim.cell, 'host_uuid': host,
                 'claim_ttl': '%ds' % claim_ttl}, deadline=deadline)
         except refusal.Refusal as r:
-            if r.kind == 'NO_VALID_HOST':
-                LOG.info('Alternate %(host)s of instance %(instance)s is '
-                         'full: %(why)s', {'host': host, 'why': r.message,
+            if r.kind in ('NO_VALID_HOST', 'CLAIM_REJECTED'):
+                LOG.info('Alternate %(host)s of instance %(instance)s has no '
+                         'room: %(why)s', {'host': host, 'why': r.message,
                                            'instance': instance_uuid})
                 return False
             LOG.warning(

@@ -268,6 +268,22 @@ class Again(plugintest.Base):
         with self.assertLogs('cellgate_nova.claims', 'WARNING'):
             self.assertTrue(claim(other, uuids(1)[0]))
 
+    def test_a_move_goes_on_to_an_alternate(self):
+        ids = uuids(1)
+        source = self.select(spec(ids), ids)[0][0]
+        self.context.request_id = 'req-' + str(uuid.uuid4())
+        asked = spec(ids)
+        _, other = self.select(asked, ids, True)[0][:2]
+        self.assertTrue(scheduler_utils.claim_resources(
+            self.context, None, asked, ids[0],
+            json.loads(other.allocation_request),
+            other.allocation_request_version))
+        got = requests.get('http://%s/v1/claims/%s' % (
+            os.environ['CELLGATE_HTTP'], ids[0])).json()
+        self.assertEqual(
+            (source.service_host, other.service_host),
+            (got['claim']['service_host'], got['other_claim']['service_host']))
+
     def test_another_build_of_the_same_instance(self):
         # A claim is there and is another request's: as in Nova a move, and
         # never a second claim beside the first for a build.

@@ -321,6 +321,35 @@ class Alternates(plugintest.Base):
                            'cell': 'cell1', 'host_uuid': host,
                            'claim_ttl': '77s'}], asked)
 
+    def asked(self, found, refused=''):
+        """What is asked for an alternate, and what the conductor hears."""
+        class Gateway(object):
+            def call(self, method, fields, deadline):
+                if method is schema.GET_CLAIM:
+                    return schema.build(schema.GET_CLAIM.response, found)
+                asked.append(fields['claim_id'])
+                if refused:
+                    raise refusal.Refusal('FAILED_PRECONDITION', 'no',
+                                          kind=refused)
+
+        asked = []
+        instance, host = uuids(2)
+        return claims.Claims(Gateway(), time.monotonic).move_to_alternate(
+            instance, {'allocations': {host: {'resources': {}}},
+                       'mappings': {'': [host]}}, 77), asked
+
+    def test_a_move_takes_the_alternate_and_its_source_stays(self):
+        source = {'claim_id': 's', 'state': 'CONFIRMED'}
+        move = {'claim_id': 'm', 'state': 'PENDING', 'moves_claim_id': 's'}
+        self.assertEqual((True, ['m']), self.asked(
+            {'claim': source, 'other_claim': move}))
+        self.assertEqual((True, ['m']), self.asked(
+            {'claim': dict(move, state='CONFIRMED'), 'other_claim': source}))
+
+    def test_an_alternate_that_rejects_the_claim_is_the_next_ones_turn(self):
+        self.assertEqual((False, ['c']), self.asked(
+            {'claim': {'claim_id': 'c'}}, 'CLAIM_REJECTED'))
+
 
 class Options(plugintest.Base):
 
