@@ -403,6 +403,33 @@ func TestFindings_HostIsRemoved_AreGone(t *testing.T) {
 	})
 }
 
+// The Placement API may give a consumer several claims: of a shared storage, or of two hosts while it is evacuated.
+func TestFindings_ClaimsOfThePlacementAPI_AreNotDoubled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t), soon)
+		a, b := boot(t, 1, 8, r), boot(t, 2, 8, r)
+		on := func(n int, class string) shard.RootAllocations {
+			return shard.RootAllocations{HostUUID: hostUUID(n), Allocations: []shard.Used{{ProviderUUID: hostUUID(n), ResourceClass: class, Amount: 1}}}
+		}
+		disk := []shard.Inventory{{ResourceClass: "DISK_GB", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, AllocationRatio: 1}}
+		out, err := r.cell.queue.DoOne(t.Context(), shard.Op{WritePlacement: &shard.WritePlacement{
+			Providers: []shard.ProviderWrite{{UUID: hostUUID(3), HostUUID: hostUUID(3), Create: true, Name: new("storage"), Inventories: &disk}},
+			Consumers: []shard.ConsumerWrite{
+				{UUID: consumerUUID(1), AnyGeneration: true, Allocations: []shard.RootAllocations{on(1, "VCPU"), on(3, "DISK_GB")}},
+				{UUID: consumerUUID(2), AnyGeneration: true, Allocations: []shard.RootAllocations{on(1, "VCPU"), on(2, "VCPU")}},
+			},
+		}}, false)
+		if err != nil || out.Refusal != nil {
+			t.Fatal(out, err)
+		}
+		a.run(1, 1)
+		a.run(2, 1)
+		b.run(2, 1)
+		time.Sleep(found)
+		r.stand()
+	})
+}
+
 // Adopted instances may use more than the host has, and a report may reduce the inventory.
 func TestMoreInUseThanThereIsIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

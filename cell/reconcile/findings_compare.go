@@ -155,7 +155,8 @@ func pairsText(pairs map[string]string) string {
 }
 
 // doubled returns another live claim of a claim's instance if the two may not coexist. It returns nil
-// if there is none, and for every claim of the instance except the first by claim_id.
+// if there is none, and for every claim of the instance except the first by claim_id. The Placement API
+// may give an instance any number of claims.
 func doubled(c *shard.Claim, all []*shard.Claim) *shard.Claim {
 	if len(all) < 2 || all[0].ClaimID != c.ClaimID {
 		return nil
@@ -163,7 +164,7 @@ func doubled(c *shard.Claim, all []*shard.Claim) *shard.Claim {
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			moved := a.Moves == b.ClaimID && a.State == shard.Pending || b.Moves == a.ClaimID && b.State == shard.Pending
-			if !moved && a.TransferredFrom == "" && b.TransferredFrom == "" {
+			if !moved && !a.Allocated && !b.Allocated && a.TransferredFrom == "" && b.TransferredFrom == "" {
 				return b
 			}
 		}

@@ -38,13 +38,13 @@ many. Claims that are made or released meanwhile may be missed.`,
 	return cmd
 }
 
-// doubledClaims reads all claims, and gives the confirmed ones of each instance that has several.
+// doubledClaims reads all claims, and gives the confirmed ones of each instance that has several on computes.
 func doubledClaims(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListClaimsResponse, error) {
 	out, confirmed := &cellgatev1.ListClaimsResponse{}, map[string][]*cellgatev1.Claim{}
 	err := eachPage(ctx, &cellgatev1.ListClaimsRequest{PageSize: maxPage}, cellgatev1.NewClaimsClient(conn).ListClaims, func(page *cellgatev1.ListClaimsResponse) bool {
 		out.UnavailableCells = union(out.GetUnavailableCells(), page.GetUnavailableCells())
 		for _, claim := range page.GetClaims() {
-			if id := claim.GetConsumerUuid(); claim.GetState() == cellgatev1.ClaimState_CONFIRMED {
+			if id := claim.GetConsumerUuid(); claim.GetState() == cellgatev1.ClaimState_CONFIRMED && claim.GetServiceHost() != "" {
 				confirmed[id] = append(confirmed[id], claim)
 			}
 		}

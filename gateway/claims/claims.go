@@ -9,12 +9,12 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// Find asks cells for the live claims of consumers.
+// Find asks cells for the live claims of consumers on computes.
 func (svc *Service) Find(ctx context.Context, cells []*cellclient.Cell, consumers ...string) []cellclient.Reply[[]*cellgatev1.Claim] {
 	return cellclient.AskAll(ctx, cells, svc.liveClaims(consumers...))
 }
 
-// liveClaims is the call that asks a cell for the live claims of consumers.
+// liveClaims is the call that asks a cell for the live claims of consumers on computes.
 func (svc *Service) liveClaims(consumers ...string) func(context.Context, *cellclient.Cell) ([]*cellgatev1.Claim, error) {
 	return func(ctx context.Context, c *cellclient.Cell) ([]*cellgatev1.Claim, error) {
 		req := &cellv1.ListClaimsRequest{}
@@ -22,7 +22,7 @@ func (svc *Service) liveClaims(consumers ...string) func(context.Context, *cellc
 			req.ConsumerUuids = append(req.ConsumerUuids, cellclient.Canonical(uuid))
 		}
 		resp, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
-		return resp.GetClaims(), err
+		return slices.DeleteFunc(resp.GetClaims(), func(c *cellgatev1.Claim) bool { return !OnCompute(c) }), err
 	}
 }
 

@@ -28,6 +28,10 @@ func CompareClaims(a, b *cellgatev1.Claim) int {
 	return cmp.Or(b.GetCreatedAt().AsTime().Compare(a.GetCreatedAt().AsTime()), cmp.Compare(b.GetClaimId(), a.GetClaimId()))
 }
 
+// OnCompute reports whether a claim is on a host with a compute service. A claim on any other root, such as a shared
+// storage, is no claim of the place where an instance is (docs/adr/0029).
+func OnCompute(c *cellgatev1.Claim) bool { return c.GetServiceHost() != "" }
+
 // Pair reports whether one of two claims of a consumer moves the other.
 func Pair(a, b *cellgatev1.Claim) bool { return movesFrom(a, b) || movesFrom(b, a) }
 

@@ -102,6 +102,9 @@ type existingClaim struct {
 func existingClaimsIn(cell int, p *cellv1.Proposal) []existingClaim {
 	var out []existingClaim
 	for i, c := range p.GetClaims() {
+		if !claims.OnCompute(c) {
+			continue
+		}
 		h := existingClaim{cell: cell, claim: c, origin: &cellv1.ClaimOrigin{}}
 		if i < len(p.GetClaimOrigins()) {
 			h.origin = p.GetClaimOrigins()[i]
