@@ -187,6 +187,32 @@ func TestImporterRunsWhenTheCellSaysSo(t *testing.T) {
 	})
 }
 
+// A gateway reports again before its leave to import ends, however rarely it reads the tables.
+func TestImporter_TablesAreReadRarely_KeepsItsLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		u.config.Refresh = 5 * time.Second
+		f.gate.move(cellgatev1.Gate_LEGACY)
+		f.gate.importFor = 5 * time.Second
+		var last time.Time
+		most := time.Duration(0)
+		u.reader.beat = time.Now()
+		f.gate.onReport = func() {
+			if now := time.Now(); !last.IsZero() {
+				most = max(most, now.Sub(last))
+			}
+			last = time.Now()
+		}
+		startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
+		time.Sleep(50 * time.Second)
+		f.gate.set(func() {
+			if most == 0 || most >= 5*time.Second {
+				t.Errorf("the longest time between two reports is %v", most)
+			}
+		})
+	})
+}
+
 // If no service has a new heartbeat, the database is a copy that is behind, or nobody writes to it. The gateway leaves
 // the import to others, and says so.
 func TestNothingIsImportedFromADatabaseWithoutNewHeartbeats(t *testing.T) {

@@ -25,6 +25,8 @@ type gateStub struct {
 	closed string
 	// forgetful makes the stub ask once for services that were sent before.
 	forgetful bool
+	// onReport, unless nil, is called for each report.
+	onReport func()
 }
 
 // gated is a cell whose gate is a stub, which has not been moved yet.
@@ -53,6 +55,9 @@ func (g *gateStub) answer(_ string, req any) (any, error) {
 	defer g.mu.Unlock()
 	switch req := req.(type) {
 	case *cellv1.ReportLegacyRequest:
+		if g.onReport != nil {
+			g.onReport()
+		}
 		resp := &cellv1.ReportLegacyResponse{Gate: proto.CloneOf(g.gate)}
 		if g.forgetful && req.GetUnchanged() {
 			g.forgetful, resp.SendServices = false, true

@@ -115,8 +115,18 @@ func (w *Gate) Run(ctx context.Context) {
 			}
 			continue
 		}
-		due.Reset(jittered(w.cfg.Refresh))
+		due.Reset(k.pause())
 	}
+}
+
+// pause gives the time to the next round. While this gateway imports, its leave to import must not end before: another
+// gateway would import then, and begin with all rows.
+func (k *watcher) pause() time.Duration {
+	pause := jittered(k.cfg.Refresh)
+	if left := k.importUntil.Sub(k.now()); left > 0 && !k.silent {
+		pause = min(pause, left*4/5)
+	}
+	return pause
 }
 
 // isFirst closes first.
