@@ -129,6 +129,41 @@ func TestAClaimIsOfferedAndARejectedOneIsNotConfirmed(t *testing.T) {
 	})
 }
 
+// While Nova's tables report a host, its agent cannot reject a claim, but gives one back.
+func TestVerdict_OfAHostThatNovaReports_OnlyGivesBack(t *testing.T) {
+	for _, m := range []agents.VerifyMode{agents.VerifyAsync, agents.VerifySync} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, newStore(t), mode(m))
+			r.imported(importedState(1, 1), &cellv1.ImportOutcome{})
+			if _, _, err := r.cell.moveGate(t.Context(), nil, &shard.MoveGate{State: shard.GateLegacy}, operator{}); err != nil {
+				t.Fatal(err)
+			}
+			a, responses := r.verifying(1)
+			began := time.Now()
+			r.must(newClaim("c1", 1, 1, 1), newClaim("c2", 2, 1, 1))
+			if took := time.Since(began); took >= agents.MaxVerifyWait {
+				t.Errorf("%s: a claim waited %v for a verdict that does not count", m, took)
+			}
+			offerIn(t, responses)
+			a.says("c1", agentv1.Verdict_NO_ROOM)
+			a.says("c2", agentv1.Verdict_ABORTED)
+			synctest.Wait()
+			r.must(confirm("c1", 1))
+			if f := r.do(confirm("c2", 2))[0].GetRefusal(); f.GetDetail() != "ABORTED" {
+				t.Errorf("%s: a claim that was given back: %v", m, f)
+			}
+			var held bool
+			for _, m := range rest(responses) {
+				o := m.GetClaimOffer()
+				held = held || o.GetClaimId() == "c1" && !o.GetWantsVerdict()
+			}
+			if !held {
+				t.Errorf("%s: the agent does not learn that it has to hold the claim", m)
+			}
+		})
+	}
+}
+
 func TestAnAcceptedClaimIsNotWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

@@ -185,7 +185,7 @@ func reportedIn(s *agentv1.FullState) map[string]struct{} {
 }
 
 // repeatOffer offers a claim again that its host rejected and must hold all the same: a confirmed
-// claim, and in VerifyShadow any claim. Otherwise the agent's ledger would lack the claim, and its room
+// claim, and any claim if the verdict does not count. Otherwise the agent's ledger would lack the claim, and its room
 // would be promised twice. The agent is not asked for a verdict. If it rejects the claim again, that is
 // recorded, and the claim is not offered again for the same state.
 //
@@ -207,7 +207,7 @@ func (v *verifier) repeatOffer(h *verifyingHost, c *shard.Claim) {
 	if o.verdict.GetReason() == agentv1.Verdict_ABORTED && !moved {
 		return
 	}
-	if c.State != shard.Confirmed && (v.mode != VerifyShadow || c.State != shard.Pending) {
+	if c.State != shard.Confirmed && (v.counts(c.HostUUID, o.verdict) || c.State != shard.Pending) {
 		return
 	}
 	if d := o.despite; d != nil && d.GetBootId() == o.verdict.GetBootId() && d.GetVersion() == o.verdict.GetVersion() {

@@ -37,7 +37,7 @@ func (v *verifier) handleVerdict(a *stream, in *agentv1.Verdict) {
 			v.repeatOffer(h, now)
 		}
 	}
-	if v.mode == VerifyShadow {
+	if !v.counts(a.host, in) {
 		return
 	}
 	if w := v.awaited[placed{c.ClaimID, a.host}]; w != nil {
@@ -50,6 +50,13 @@ func (v *verifier) handleVerdict(a *stream, in *agentv1.Verdict) {
 	if rejected || c.Verdict != nil {
 		v.queueVerdict(judgeOf(a.host, in, false))
 	}
+}
+
+// counts reports whether a verdict has an effect on its claim. None has one in VerifyShadow. While Nova's tables report
+// the host, no agent decides what fits there; it may give claims back.
+func (v *verifier) counts(host string, in *agentv1.Verdict) bool {
+	refuses := in.GetOutcome() == agentv1.Verdict_REJECTED && in.GetReason() != agentv1.Verdict_ABORTED
+	return v.mode != VerifyShadow && !(refuses && v.rows.Imported(host))
 }
 
 // queueVerdict queues a verdict to be written. If too many wait, the claim is offered again instead.
@@ -139,7 +146,7 @@ func (v *verifier) Expect(ops []shard.Op) *VerdictWait {
 	for i, op := range ops {
 		at := claimedBy(op)
 		h := v.hosts[at.host]
-		if h == nil {
+		if h == nil || v.rows.Imported(at.host) {
 			continue
 		}
 		w.claims[i] = at

@@ -17,7 +17,8 @@ type VerifyMode string
 
 // The modes. In VerifyAsync a claim is answered before its verdict, and a rejected claim cannot be
 // confirmed. In VerifySync the answer waits for the verdict, and a rejected claim is ended and refused.
-// In VerifyShadow verdicts are only counted and logged.
+// In VerifyShadow verdicts are only counted and logged. So are rejections of a host that Nova's tables report, in every
+// mode; an aborted claim is given back there, too.
 const (
 	VerifyAsync  VerifyMode = "async"
 	VerifySync   VerifyMode = "sync"
