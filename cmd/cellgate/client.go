@@ -238,6 +238,9 @@ func (c *client) located(ctx context.Context, err error) error {
 		}
 		what, do := security.Explain(e.Cause, security.ClientConfig(c.tls), asFlag)
 		if what != "" {
+			if e.Message != "closed the connection" { // what says more of that
+				what = e.Message + ": " + what
+			}
 			what += "; " + do
 		}
 		return &unreachableError{addr: c.addr, why: what, err: err}
