@@ -327,6 +327,20 @@ func TestEstimate_NoCellAnswers_IsUnavailable(t *testing.T) {
 	}
 }
 
+func TestEstimate_OnlyCellOfAShapeIsDead_IsUnavailable(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
+	w.servers[1].Stop()
+	for _, mode := range []cellgatev1.CapacityMode{cellgatev1.CapacityMode_EACH, cellgatev1.CapacityMode_MIX} {
+		req := oneShape(nil)
+		req.Mode = mode
+		req.GetShapes()[0].GetRequestSpec().RequestedDestination = &cellgatev1.Destination{Cell: "cell2"}
+		got, err := cellgatev1.NewCapacityClient(w.conn).EstimateCapacity(t.Context(), req)
+		if e := mustFail(t, got, err, fault.CellUnavailable); e.Metadata["cells"] != "cell2" {
+			t.Errorf("%s: %v, cells %q", mode, e, e.Metadata["cells"])
+		}
+	}
+}
+
 func TestEstimate_OverREST(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1))}, patient)
 	rec := w.send("POST", "/v1/estimate_capacity", `{"shapes": [{"request_spec": {"flavor": {"name": "m1", "vcpus": 2, "memory_mb": 4096, "root_gb": 10}}}]}`)

@@ -232,20 +232,42 @@ func (q *question) start(ctx context.Context, names []string, assumed *cellv1.St
 	return err
 }
 
-// checkAnswered refuses a question that no cell answers: that no instance fits is not known.
+// checkAnswered refuses a question that no cell answers, or of a shape whose only cell does not answer: that no
+// instance fits is not known.
 func (q *question) checkAnswered() error {
-	var errs []error
-	var names, reasons []string
-	for _, c := range q.cells {
-		if c.err != nil {
-			errs, names = append(errs, c.err), append(names, c.Name())
-			reasons = append(reasons, c.Name()+" ("+cellclient.ReasonOf(c.err)+")")
+	if err := oneAnswers(q.cells, "no cell answers"); err != nil {
+		return err
+	}
+	for _, s := range q.shapes {
+		d := s.Request.Destination
+		if d == nil || d.Cell == "" || d.AllowCrossCellMove {
+			continue
+		}
+		own := slices.DeleteFunc(slices.Clone(q.cells), func(c *trialCell) bool { return c.UUID() != d.Cell })
+		if err := oneAnswers(own, fmt.Sprintf("no cell that %q may use answers", s.name)); err != nil {
+			return err
 		}
 	}
-	if len(errs) == 0 || len(q.answering()) > 0 {
+	return nil
+}
+
+// oneAnswers gives an error that begins with message if cells failed and no other one of cells answers.
+func oneAnswers(cells []*trialCell, message string) error {
+	var errs []error
+	var names, reasons []string
+	for _, c := range cells {
+		switch {
+		case c.err != nil:
+			errs, names = append(errs, c.err), append(names, c.Name())
+			reasons = append(reasons, c.Name()+" ("+cellclient.ReasonOf(c.err)+")")
+		case c.trial != nil:
+			return nil
+		}
+	}
+	if len(errs) == 0 {
 		return nil
 	}
-	text, all := "no cell answers: "+strings.Join(reasons, "; "), strings.Join(names, ",")
+	text, all := message+": "+strings.Join(reasons, "; "), strings.Join(names, ",")
 	if e := cellclient.Overloaded(errs, "%s", text); e != nil {
 		return e.With("cells", all)
 	}
