@@ -76,7 +76,7 @@ func (l *loader) setMapping(n *yaml.Node, v reflect.Value, path string) {
 		field, ok := fieldByKey(v, key.Value)
 		switch {
 		case !ok:
-			l.problems.add("%s: %s", l.at(key), unknown("key", sub, prefixed(path, names(v.Type()))))
+			l.problems.add("%s: %s", l.at(key), unknown("key", join(path, ""), sub, prefixed(path, names(v.Type()))))
 		case seen[key.Value] > 0:
 			l.problems.add("%s: %s: is set twice; first in line %d", l.at(key), sub, seen[key.Value])
 		default:

@@ -103,9 +103,9 @@ func (l *loader) readEnv(keys []Key, env []string) {
 		case slices.Contains(known, name), ofService(name, set):
 		case section != "":
 			own := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return sectionOf(k) != section })
-			l.problems.add("%s", unknown("environment variable", name, own))
+			l.problems.add("%s", unknown("environment variable", EnvPrefix+strings.ToUpper(section)+"_", name, own))
 		case slices.ContainsFunc(known, func(k string) bool { return suggest.Distance(name, k) <= 2 }):
-			l.problems.add("%s", unknown("environment variable", name, known))
+			l.problems.add("%s", unknown("environment variable", EnvPrefix, name, known))
 		}
 	}
 }

@@ -179,6 +179,7 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 		"unknown key":         {file: head + "  propose_bugdet: 1s\n", want: []string{"c.yaml:3: unknown key gateway.propose_bugdet; did you mean gateway.propose_budget?"}},
 		"unknown section":     {file: head + "gatway: {}\n", want: []string{"c.yaml:3: unknown key gatway; did you mean gateway?"}},
 		"other section's":     {file: head + "dev:\n  sed: 1\n", want: []string{"c.yaml:4: unknown key dev.sed; did you mean dev.seed?"}},
+		"alike by section":    {section: "cell", file: "cell:\n  name: c\n  claim_ttl: 300s\n  uuid: c0000000-0000-4000-8000-000000000001\n  data: d\n", want: []string{"c.yaml:3: unknown key cell.claim_ttl; known are cell.name, "}},
 		"nothing alike":       {file: head + "xyzzyx: 1\n", want: []string{"c.yaml:3: unknown key xyzzyx; known are log, telemetry, gateway, cell, agent, dev"}},
 		"key of an entry":     {file: head + "  weighers: [{nam: ram}]\n", want: []string{"c.yaml:3: unknown key gateway.weighers[0].nam; did you mean gateway.weighers[0].name?", "c.yaml:3: gateway.weighers[0].name: must be set"}},
 		"twice":               {file: head + "  http: 127.0.0.1:1\n  http: 127.0.0.1:2\n", want: []string{"c.yaml:4: gateway.http: is set twice; first in line 3"}},

@@ -30,10 +30,15 @@ func (p *Problems) err() error {
 	return p
 }
 
-// unknown is the problem of a key that does not exist.
-func unknown(what, name string, known []string) string {
-	if n := suggest.Nearest(name, known, 2); n != "" {
-		return fmt.Sprintf("unknown %s %s; did you mean %s?", what, name, n)
+// unknown is the problem of a key that does not exist. All known names begin with prefix; a prefix that
+// the name has too does not make it similar to them.
+func unknown(what, prefix, name string, known []string) string {
+	var rest []string
+	for _, k := range known {
+		rest = append(rest, strings.TrimPrefix(k, prefix))
+	}
+	if n := suggest.Nearest(strings.TrimPrefix(name, prefix), rest, 2); n != "" {
+		return fmt.Sprintf("unknown %s %s; did you mean %s%s?", what, name, prefix, n)
 	}
 	return fmt.Sprintf("unknown %s %s; known are %s", what, name, strings.Join(known, ", "))
 }
