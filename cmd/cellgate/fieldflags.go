@@ -37,6 +37,9 @@ const instanceHelp = `cellgate does not know names of instances: "openstack serv
 // withoutIndex matches the keys and indexes in a path of fields.
 var withoutIndex = regexp.MustCompile(`\[[^\]]*\]`)
 
+// fieldKey matches the key that ends the path of a map's entry: extra_specs["hw:numa_nodes"].
+var fieldKey = regexp.MustCompile(`\["([^"]+)"\]$`)
+
 // flagged reports the wrong fields of a request by the command's flags and arguments. It keeps the
 // names of the fields when the request comes from a file.
 func flagged(cmd *cobra.Command, err error) error {
@@ -53,6 +56,9 @@ func flagged(cmd *cobra.Command, err error) error {
 				fields[i].Problem += "; " + help
 			}
 			if flag := fillerOf(cmd, name); flag != "" {
+				if key := fieldKey.FindStringSubmatch(f.Path); key != nil && !strings.Contains(f.Problem, key[1]) {
+					flag += " " + key[1]
+				}
 				fields[i].Path = flag
 				break
 			}

@@ -68,7 +68,9 @@ func TestFlagged_FieldsOfARequest_AreTheCommandsFlags(t *testing.T) {
 	for _, c := range []struct{ command, path, problem, want string }{
 		{"select", "request_spec.availability_zone", "is bad", "--zone: is bad"},
 		{"select", "request_spec.member_of[0].aggregates[1]", "is bad", "--aggregate: is bad"},
-		{"select", `request_spec.resources["VCPUU"]`, "is bad", "--resource: is bad"},
+		{"select", `request_spec.resources["VCPUU"]`, "is bad", "--resource VCPUU: is bad"},
+		{"select", `request_spec.resources["VCPUU"]`, `unknown resource class "VCPUU"`, `--resource: unknown resource class "VCPUU"`},
+		{"select", `request_spec.flavor.extra_specs["hw:numa_nodes"]`, "is bad", "--extra-spec hw:numa_nodes: is bad"},
 		{"select", "request_spec.requested_destination.cell", "is bad", "--cell: is bad"},
 		{"select", "instance_uuids[0]", `"web" is not a uuid`, `--instance: "web" is not a uuid; ` + instanceHelp},
 		{"explain", "request_spec.instance_group.uuid", `"web" is not a uuid`, `--group: "web" is not a uuid; ` + uuidHelp["instance_group"]},
