@@ -143,7 +143,11 @@ func showDecisionReasons(p *page, d *cellgatev1.Decision) {
 	for _, r := range d.GetCells() {
 		hosts, passed = hosts+r.GetHosts(), passed+r.GetPassed()
 	}
-	p.printf("%d of %d hosts passed%s\n", passed, hosts, exactness(d.GetExact(), d.GetPartial()))
+	order := ""
+	if d.GetRefusal() == "" { // a refusal has no order
+		order = exactness(d.GetExact(), d.GetPartial())
+	}
+	p.printf("%d of %d hosts passed%s\n", passed, hosts, order)
 	showFunnel(p, hosts, rejectsOf(d))
 	showRanked(p, d.GetRanked(), chosenHost(d), "SCORES")
 	if len(d.GetRanked()) == 0 && d.GetRefusal() == "" {

@@ -63,6 +63,15 @@ func TestExplain_PassingAndRefusedRequest_RankedHostsAndSmallestChange(t *testin
 		out, _, status = typed(t.Context(), "", "explain", "--addr", api, "--decision", answer.GetDecisionId())
 		return status == exitDone
 	})
+	refused, _, _ := typed(t.Context(), "", "select", "--addr", api, "--vcpus", "100000")
+	_, id, _ := strings.Cut(strings.TrimSpace(refused), "\ndecision ")
+	becomes(t, "the refusal is not written", func() bool {
+		refused, _, status = typed(t.Context(), "", "explain", "--addr", api, "--decision", id)
+		return status == exitDone
+	})
+	if !strings.Contains(refused, "\n0 of 40 hosts passed\n") {
+		t.Errorf("from the record of a refusal:\n%s", refused)
+	}
 	host := answer.GetDestinations()[0].GetSelected().GetServiceHost()
 	if line := strings.Join(strings.Fields(out), " "); !strings.HasPrefix(out, "From the record of decision "+answer.GetDecisionId()) ||
 		!strings.Contains(line, "1 chosen "+host) || !strings.Contains(line, "RAMWeigher") || !strings.Contains(line, "FILTER REJECTED LEFT all hosts - 40") {

@@ -29,6 +29,10 @@ func TestClaims_UnknownClaim_OutputOmitsTheKnownOne(t *testing.T) {
 		}
 		cellgate(t, api, exitDone, nil, "claims", "confirm", leased, good)
 	}
+	// A refusal of any kind names its decision.
+	if out, stderr, status := typed(t.Context(), "", "select", "--instance", leased, "--addr", api); status != exitRefused || !strings.HasPrefix(out, "decision cell") {
+		t.Errorf("instance with a claim: status %d\n%s%s", status, out, stderr)
+	}
 	for _, want := range []string{"released " + good + "\n", good + " had ended already: RELEASED\n"} {
 		if out, stderr, status := typed(t.Context(), "", "claims", "release", leased, good, "--addr", api); status != exitDone || out != want {
 			t.Errorf("release: status %d, %q, want %q\n%s", status, out, want, stderr)
@@ -41,7 +45,7 @@ func TestClaims_UnknownClaim_OutputOmitsTheKnownOne(t *testing.T) {
 		t.Errorf("REST's address: status %d, %s", status, stderr)
 	}
 
-	// A refusal names its decision.
+	// So does one for want of a host.
 	out, stderr, status := typed(t.Context(), "", "select", "--memory-mb", "999999999", "--addr", api)
 	_, id, found := strings.Cut(out, "\ndecision ")
 	if status != exitRefused || !found || !strings.HasPrefix(id, "cell") || strings.Count(id, ".") != 1 {

@@ -169,14 +169,12 @@ func refusal(err error) *cellgatev1.NoValidHost {
 	return detail
 }
 
-// showRefusal prints the counts of a NO_VALID_HOST error; nothing for other errors.
+// showRefusal prints the counts of a NO_VALID_HOST error, and the decision of any error that has one.
 func showRefusal(p *page, err error) {
-	detail := refusal(err)
-	if detail == nil {
-		return
+	if detail := refusal(err); detail != nil {
+		showCellReports(p, detail.GetCells())
+		showMisses(p, detail)
 	}
-	showCellReports(p, detail.GetCells())
-	showMisses(p, detail)
 	if id := metadataOf(err, "decision_id"); id != "" {
 		p.printf("decision %s\n", id)
 	}
