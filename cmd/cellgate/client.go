@@ -152,6 +152,9 @@ func (c *client) callOnce(cmd *cobra.Command, form string, again bool, work func
 	if p.unsorted != nil {
 		return usage(cmd, p.unsorted)
 	}
+	for _, note := range p.notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "cellgate: %s\n", note)
+	}
 	_, err = p.WriteTo(out)
 	return err
 }

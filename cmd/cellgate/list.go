@@ -71,10 +71,10 @@ func footer(p *page, what string, shown int, more bool, missing []string) {
 		shown, more = p.first, true
 	}
 	if more {
-		p.printf("%d %s shown; there are more: --limit 0 shows all\n", shown, what)
+		p.note("%d %s shown; there are more: --limit 0 shows all", shown, what)
 	}
 	if len(missing) > 0 {
-		p.printf("without those of %s: no answer\n", strings.Join(missing, ", "))
+		p.note("without those of %s: no answer", strings.Join(missing, ", "))
 	}
 }
 
@@ -158,7 +158,7 @@ func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, l
 		show(p, m)
 		if unknown, ok := any(m).(interface{ GetUnknownValues() []string }); ok {
 			for _, text := range unknown.GetUnknownValues() {
-				p.printf("%s\n", printable(text))
+				p.note("%s", printable(text))
 			}
 		}
 	})

@@ -84,7 +84,7 @@ func TestList_SeveralPages_AreOneAnswer(t *testing.T) {
 	}
 	// The result is the first of all hosts in that order, not of the first page.
 	out, text, status := typed(t.Context(), "", "hosts", "--addr", at.Addr().String(), "--limit", "2", "--sort", "uuid:desc", "-o", "name")
-	if status != exitDone || strings.Count(out, "\n") != 2 {
+	if status != exitDone || strings.Count(out, "\n") != 2 || !strings.Contains(text, "cellgate: 2 hosts shown; there are more: --limit 0 shows all\ncellgate: without those of cell9, ") {
 		t.Errorf("%d, %q, %s", status, out, text)
 	}
 	out, text, status = typed(t.Context(), "", "hosts", "--addr", at.Addr().String(), "--limit", "2", "--sort", "uuid:desc", "-o", "wide")

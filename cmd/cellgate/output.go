@@ -40,12 +40,23 @@ type page struct {
 	// colored: states that need somebody's attention have a colour.
 	colored bool
 	tables  int
+	// notes say what the names of the page lack. Scripts read the page, so callOnce writes notes to
+	// standard error.
+	notes []string
 }
 
 func (p *page) printf(format string, args ...any) {
 	if !p.names {
 		fmt.Fprintf(&p.Buffer, format, args...)
 	}
+}
+
+// note writes a line that says what the page lacks.
+func (p *page) note(format string, args ...any) {
+	if p.names {
+		p.notes = append(p.notes, fmt.Sprintf(format, args...))
+	}
+	p.printf(format+"\n", args...)
 }
 
 // prose writes a text on as many lines as it needs.
