@@ -109,7 +109,7 @@ func (s *scaledAmount) stepsOn(r *row) (list []amountSteps) {
 			every := lcm(s.cells*size, step)
 			first := s.extra + s.cells*size*max(1, (least+of-s.extra+s.cells*size-1)/(s.cells*size))
 			for range step {
-				if (first-of)%step == 0 {
+				if first >= s.asked || (first-of)%step == 0 {
 					break
 				}
 				first += s.cells * size

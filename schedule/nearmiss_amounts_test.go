@@ -310,3 +310,13 @@ func BenchmarkNearMissesNUMA(b *testing.B) {
 		}
 	}
 }
+
+// An inventory whose step_size is above the amount asked for offers no smaller amount.
+func TestSteps_StepSizeAboveAsked_AreNoneAndFoundAtOnce(t *testing.T) {
+	e := NewTable().Edit()
+	e.PutHost(Host{UUID: fleetHost(0), Resources: []Resource{{Class: "MEMORY_MB", Capacity: 1 << 40, MinUnit: 1, MaxUnit: 1 << 40, StepSize: 1<<40 - 1}}})
+	s := scaledAmount{class: "MEMORY_MB", asked: 4096, cells: 1}
+	if steps := s.stepsOn(e.Table().row(0)); len(steps) > 0 {
+		t.Errorf("%+v", steps)
+	}
+}
