@@ -22,7 +22,7 @@ type deviceJudge struct {
 	row    *row
 	nova   *NovaRequest
 	search pciSearch
-	stop   func() bool // numaSearch's
+	stop   func() bool // numaSearch's and treeSearch's
 }
 
 func (j *deviceJudge) begin(r *row, n *NovaRequest, by judging) {

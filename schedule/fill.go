@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -20,7 +21,7 @@ type Filled struct {
 }
 
 // fillWork is how many instances or chunks Fill handles between calls of rest.
-const fillWork = 1024
+const fillWork = 16
 
 // Fill counts how many instances of the query's request fit, up to most, placed one after the other with Propose and
 // Take. Each instance is a member of the request's group. The table does not change. Fill calls rest after every few
@@ -31,11 +32,15 @@ const fillWork = 1024
 // order of hosts does not matter.
 func (t *Table) Fill(r *Request, rules *Rules, most int, rest func() error) (*Filled, error) {
 	r = r.OfNewMembers()
-	q := &Query{Request: r, Rules: rules, Limit: 1}
+	var stopped error
+	q := &Query{Request: r, Rules: rules, Limit: 1, Stop: func() bool {
+		stopped = rest()
+		return stopped != nil
+	}}
 	if rules.options().StrictNova {
 		p, err := t.Propose(q)
 		if err != nil || p.NovaException != nil {
-			return &Filled{NovaException: p.raised()}, err
+			return &Filled{NovaException: p.raised()}, cmp.Or(stopped, err)
 		}
 	}
 	if err := q.check(); err != nil {
@@ -54,7 +59,10 @@ func (t *Table) Fill(r *Request, rules *Rules, most int, rest func() error) (*Fi
 		for i, c := range t.chunks {
 			masks[i] = s.filter(i, c)
 			passed += bits.OnesCount64(masks[i])
-			if s.spent > ExpressionBudget {
+			switch {
+			case s.halted:
+				return nil, stopped
+			case s.spent > ExpressionBudget:
 				return nil, ErrCostly
 			}
 			if work++; work%fillWork == 0 {

@@ -106,3 +106,18 @@ func BenchmarkFill(b *testing.B) {
 		})
 	}
 }
+
+// A host whose search takes long does not keep Fill from resting.
+func TestFill_LongSearchOnOneHost_Rests(t *testing.T) {
+	table, r := hostWithTooFewChildren()
+	ended, rests := errors.New("ended"), 0
+	_, err := table.Fill(r, &Rules{Filters: []string{TreeFilter}}, 10, func() error {
+		if rests++; rests > 3 {
+			return ended
+		}
+		return nil
+	})
+	if !errors.Is(err, ended) || rests > 4 {
+		t.Errorf("%v after %d rests", err, rests)
+	}
+}

@@ -212,6 +212,9 @@ func (n *nearMissSearch) changesByAmounts(like *alikeHosts) (list []NearMiss) {
 func (a *amountSearch) least(dropped []Miss, scales []scaledAmount, below float64) (best NearMiss) {
 	var at *nearHost
 	for i := range a.like.near {
+		if a.s.stop() {
+			return NearMiss{}
+		}
 		h := &a.like.near[i]
 		base, ok := a.otherMisses(h, dropped)
 		if !ok {
@@ -340,7 +343,7 @@ func withAmounts(base []Miss, scales []scaledAmount, amounts []int64) []Miss {
 
 // fitsOn reports whether a host passes the changed request.
 func (a *amountSearch) fitsOn(h *nearHost, change []Miss) bool {
-	if a.amountTries >= mostAmountTries || a.amountTries%1024 == 0 && a.s.q.stopped(0) {
+	if a.amountTries >= mostAmountTries || a.s.stop() {
 		return false
 	}
 	a.amountTries++

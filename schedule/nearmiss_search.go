@@ -371,8 +371,11 @@ func (n *nearMissSearch) passes(without []Miss, h *nearHost) bool {
 }
 
 // scanWithout compiles the request without some conditions, on a table where the host already has placed instances of
-// that request. at is the host's chunk with only that host. s is nil if the query cannot be compiled.
+// that request. at is the host's chunk with only that host. s is nil if the query cannot be compiled, or was stopped.
 func (n *nearMissSearch) scanWithout(without []Miss, h *nearHost, placed int) (s *scan, at *chunk) {
+	if n.s.stop() {
+		return nil, nil
+	}
 	q := *n.s.q
 	q.Request = q.Request.Relaxed(without)
 	t, one := n.s.t, *h.chunk

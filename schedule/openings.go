@@ -147,7 +147,7 @@ func (n *nearMissSearch) firstOpeners() openers {
 
 // pushFirst adds the first opening of a host, or of the next host of its kind that has one.
 func (n *nearMissSearch) pushFirst(next *openers, like *alikeHosts, at int) {
-	for ; at < len(like.near); at++ {
+	for ; at < len(like.near) && !n.s.halted; at++ {
 		h := &like.near[at]
 		placed := n.unitsOn(h.chunk.rows.v[h.slot].host.UUID) - 1
 		m, _ := n.nearMiss(like, h)

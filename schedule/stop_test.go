@@ -3,6 +3,7 @@ package schedule
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 )
@@ -42,8 +43,8 @@ func TestQueriesStop(t *testing.T) {
 	}
 }
 
-// One host with many NUMA cells may take milliseconds, so a query stops within a chunk.
-func TestQuery_StoppedDuringNUMASearch_EndsWithinChunk(t *testing.T) {
+// eightCells is a topology of eight cells with a CPU each.
+func eightCells(t *testing.T) []byte {
 	var cells []any
 	for id := range 8 {
 		cells = append(cells, novaObject(map[string]any{
@@ -55,6 +56,12 @@ func TestQuery_StoppedDuringNUMASearch_EndsWithinChunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return topology
+}
+
+// One host with many NUMA cells may take milliseconds, so a query stops within a chunk.
+func TestQuery_StoppedDuringNUMASearch_EndsWithinChunk(t *testing.T) {
+	topology := eightCells(t)
 	e := NewTable().Edit()
 	for i := range chunkSize {
 		// Each host is different, so that none has the result of another.
@@ -83,5 +90,63 @@ func TestQuery_StoppedDuringNUMASearch_EndsWithinChunk(t *testing.T) {
 		if p, err := propose(); !errors.Is(err, ErrStopped) || asked > 2*chunkSize {
 			t.Errorf("%s: %+v, %v after %d looks", name, p, err, asked)
 		}
+	}
+}
+
+// Thirteen groups do not fit on the twelve children of a host, in any order.
+func hostWithTooFewChildren() (*Table, *Request) {
+	h, r := Host{UUID: fleetHost(0)}, &Request{Tree: &Tree{}}
+	for i := range 12 {
+		h.Children = append(h.Children, Provider{
+			UUID: testID('p', i), Parent: h.UUID, Resources: []Resource{{Class: "BANDWIDTH", Capacity: 100, MinUnit: 1, MaxUnit: 100, StepSize: 1}},
+		})
+	}
+	for i := range 13 {
+		r.Tree.Groups = append(r.Tree.Groups, ResourceGroup{Suffix: fmt.Sprint(i), Resources: []Amount{{"BANDWIDTH", 60 + int64(i%2)}}})
+	}
+	e := NewTable().Edit()
+	e.PutHost(h)
+	return e.Table(), r
+}
+
+func TestQuery_StoppedDuringTreeSearch_Ends(t *testing.T) {
+	table, r := hostWithTooFewChildren()
+	asked := 0
+	q := &Query{Request: r, Rules: &Rules{Filters: []string{TreeFilter}}, Limit: 1, Stop: func() bool { asked++; return asked > 1 }}
+	if p, err := table.Propose(q); !errors.Is(err, ErrStopped) {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// counting is an expression that counts its calls, and passes no host.
+type counting struct {
+	testExpression
+	calls *int
+}
+
+func (x counting) Ask(*Request, HostFacts) (why, cost int) {
+	*x.calls++
+	return 0, 1
+}
+
+// Near misses of a guest with a topology may be tried on every host.
+func TestQuery_StoppedDuringNearMisses_TriesNoFurtherHost(t *testing.T) {
+	e := NewTable().Edit()
+	for i := range 2 * chunkSize {
+		e.PutHost(Host{UUID: fleetHost(i), Facts: ParseFacts(FactTexts{NUMATopology: string(eightCells(t))})})
+	}
+	table, calls, atStop := e.Table(), 0, 0
+	q := &Query{
+		Request: &Request{Expression: counting{calls: &calls}, Nova: &NovaRequest{NUMA: &InstanceNUMA{Cells: []InstanceCell{{CPUs: 2, MemoryMB: 1}}}}},
+		Rules:   &Rules{Filters: []string{NUMAFilter, ExpressionFilter}}, Limit: 1, NearMisses: 1, Openings: 2,
+	}
+	q.Stop = func() bool {
+		if calls > table.Len() && atStop == 0 {
+			atStop = calls
+		}
+		return atStop > 0
+	}
+	if _, err := table.Propose(q); !errors.Is(err, ErrStopped) || calls > atStop+1 {
+		t.Errorf("%v; %d hosts asked, %d of them before the stop", err, calls, atStop)
 	}
 }

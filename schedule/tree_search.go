@@ -9,6 +9,9 @@ import (
 // unreadable.
 const maxTreeSteps = 50_000
 
+// stopEverySteps is the number of these tries between calls of stop.
+const stopEverySteps = 64
+
 // treeSearch finds an allocation candidate on one host, by Placement's rules
 // (placement/objects/allocation_candidate.py). Each suffixed group is on one provider that has all of its traits.
 // Each class of the unsuffixed group is on any provider of the tree. All amounts on one provider must be within its
@@ -232,6 +235,10 @@ func (s *treeSearch) place(n int) bool {
 	}
 	for ; i < len(s.choices[at]); i++ {
 		if s.steps++; s.steps > maxTreeSteps || s.err != nil {
+			return false
+		}
+		if s.steps%stopEverySteps == 0 && s.devices.stop != nil && s.devices.stop() {
+			s.err = errSearchStopped
 			return false
 		}
 		p := s.choices[at][i]
