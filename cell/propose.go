@@ -17,7 +17,8 @@ import (
 
 // ProposeBatch answers each query from one version of the table: the version that the query names, else
 // the newest at the start of the call. While the table is being loaded, it answers from a small table
-// of the hosts that the shard finds for the query. A failing query fails alone. All queries fail while
+// of the hosts that the shard finds for the query. A failing query fails alone, also one that takes
+// nearly as long as the call may. All queries fail while
 // the shard does not commit, since proposed hosts could not be claimed; while the gate is not known;
 // and while Nova's tables report the hosts and no gateway imports them. The replica computes at most
 // GOMAXPROCS proposals at once.
@@ -48,10 +49,21 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		newest.Table, name = s.versions.Newest()
 	}
 	out := make([]*cellv1.Proposal, len(queries))
+	call := ctx
+	ctx, cancel := beforeEnd(call)
+	defer cancel()
 	one := func(ctx context.Context, i int) error {
 		under, span := s.tel.Propose(ctx, queries[i].GetTraceParent())
 		var failed error
 		defer func() { span.End(cmp.Or(failed, ctx.Err())) }()
+		late := func() error {
+			if err := call.Err(); err != nil {
+				return err // Nobody waits: the batch is given up.
+			}
+			failed = fault.New(fault.Overloaded, "the query was not answered in time")
+			out[i] = &cellv1.Proposal{Failure: proposals.FailureOf(failed), Gate: gate.MessageState(g)}
+			return nil
+		}
 		at, name := newest, name
 		if why := s.table.Imports.WhyUnavailable(g); why != "" {
 			failed = fault.New(fault.CellUnavailable, "%s", why)
@@ -69,11 +81,11 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 			wait.End(nil)
 		case <-ctx.Done():
 			wait.End(ctx.Err())
-			return ctx.Err()
+			return late()
 		}
 		defer func() { <-s.slots }()
-		if err := ctx.Err(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return late()
 		}
 		var p *cellv1.Proposal
 		if failed == nil {
@@ -85,7 +97,7 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 			s.countNearMisses(queries[i], took)
 		}
 		if failed != nil && ctx.Err() != nil {
-			return ctx.Err() // Nobody waits: the batch is given up.
+			return late()
 		}
 		if loading {
 			s.tel.Cold(p.GetTruncated(), failed)
@@ -104,6 +116,19 @@ func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRe
 		return nil, err
 	}
 	return &cellv1.ProposeBatchResponse{Proposals: out}, nil
+}
+
+// endShare is the part of a call's time that is left for its answer when queries are stopped.
+const endShare = 8
+
+// beforeEnd gives the context of a call's queries. It ends before the call does, so that a query that takes too long
+// does not cost the others their answers.
+func beforeEnd(call context.Context) (context.Context, context.CancelFunc) {
+	end, ok := call.Deadline()
+	if !ok {
+		return call, func() {}
+	}
+	return context.WithDeadline(call, end.Add(-time.Until(end)/endShare))
 }
 
 // upToDate reports whether a query must see the latest changes of other replicas.

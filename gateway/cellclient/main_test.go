@@ -30,6 +30,8 @@ type stub struct {
 	after  func(req any) error
 	// awaits reports whether the replica answers claims only after their hosts' verdicts.
 	awaits bool
+	// failure is the answer to every query; nil for success.
+	failure *cellv1.Failure
 	// stopsAt, unless 0, is how many operations of a call are done. The others are refused as by a replica that stops.
 	stopsAt int
 
@@ -70,7 +72,7 @@ func (s *stub) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest
 	s.mu.Unlock()
 	resp := &cellv1.ProposeBatchResponse{}
 	for range req.GetQueries() {
-		resp.Proposals = append(resp.Proposals, &cellv1.Proposal{})
+		resp.Proposals = append(resp.Proposals, &cellv1.Proposal{Failure: s.failure})
 	}
 	return resp, s.enter(ctx, req)
 }

@@ -66,7 +66,11 @@ func (c *Cell) Propose(ctx context.Context, budget time.Duration, q *cellv1.Quer
 		return nil, nil, err
 	}
 	if f := got.Proposal.GetFailure(); f != nil {
-		return got.Proposal, got.By, RefusalError(f.GetReason(), f.GetMessage())
+		err := RefusalError(f.GetReason(), f.GetMessage())
+		if err.Kind == fault.Overloaded {
+			return got.Proposal, got.By, tooSlow(err, c, budget)
+		}
+		return got.Proposal, got.By, err
 	}
 	return got.Proposal, got.By, nil
 }

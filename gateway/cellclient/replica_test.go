@@ -2,6 +2,7 @@ package cellclient
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -151,5 +152,21 @@ func TestPropose_UpToDate_HoldsUpNoOthers(t *testing.T) {
 		}
 		close(gate)
 		all(t, late, "")
+	})
+}
+
+// Queries that a replica gives up in time do not open its breaker, so a caller's slow queries do not take the cell from
+// the others. They count as not answered in time.
+func TestPropose_ReplicaGivesQueriesUp_BreakerStaysClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, nil, &stub{failure: &cellv1.Failure{Reason: string(fault.Overloaded), Message: "the query was not answered in time"}})
+		for range 20 {
+			if err := c.ask(t.Context(), &cellv1.Query{}); !errors.Is(err, ErrTooSlow) || fault.KindOf(err) != fault.CellUnavailable {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Unusable(); err != nil {
+			t.Error(err)
+		}
 	})
 }
