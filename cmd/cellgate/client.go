@@ -248,6 +248,9 @@ func (c *client) located(ctx context.Context, err error) error {
 		}
 		return &unreachableError{addr: c.addr, why: what, err: err}
 	}
+	if fault.KindOf(err) == fault.Unauthenticated {
+		return fmt.Errorf("the gateway at %s: %w; correct --token-file, or --cert and --key", c.addr, err)
+	}
 	return err
 }
 

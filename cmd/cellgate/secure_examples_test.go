@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,15 @@ func TestSecureExamplesRunWithTheCertificatesOfTheDocumentation(t *testing.T) {
 	} {
 		if out := cellgate(t, api, exitRefused, nil, args...); !strings.Contains(out, want) {
 			t.Errorf("%v: %s", args, out)
+		}
+	}
+	stale := testca.Put(dir, "stale", []byte("cellgate_stale\n"))
+	for want, args := range map[string][]string{
+		"cellgate: the gateway at " + api + ": the token is not known; correct --token-file, or --cert and --key\n": {"--token-file", stale},
+		"or a client certificate is needed; correct --token-file, or --cert and --key\n":                            nil,
+	} {
+		if _, stderr, status := typed(t.Context(), "", slices.Concat([]string{"cells", "--addr", api}, ca, args)...); status != exitRefused || !strings.HasSuffix(stderr, want) {
+			t.Errorf("%v: status %d, %q, want %q", args, status, stderr, want)
 		}
 	}
 	cellgate(t, api, exitUnreachable, nil, "cells")
