@@ -34,7 +34,7 @@ func (g *Gateway) listHosts(ctx context.Context, req *cellgatev1.ListHostsReques
 	if err != nil {
 		return nil, err
 	}
-	if len(resp.GetHosts())+len(req.GetPageToken())+len(resp.GetNextPageToken()) == 0 {
+	if len(resp.GetHosts())+len(req.GetPageToken())+len(resp.GetNextPageToken())+len(resp.GetUnavailableCells()) == 0 {
 		resp.UnknownValues = g.unknownFilters(ctx, req)
 	}
 	return resp, ctx.Err()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
@@ -229,5 +231,21 @@ func TestUnknownValues_OfEmptyLists_AreNamedWithWhatMayBeMeant(t *testing.T) {
 	}
 	if rec := w.send("GET", "/v1/hosts?availability_zone=az11", ""); !strings.Contains(rec.Body.String(), `"unknown_values":["no cell has zone \"az11\"; did you mean \"az1\"?"]`) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+// What a cell that does not answer has is not known.
+func TestUnknownValues_CellDoesNotAnswer_NoneAreNamed(t *testing.T) {
+	w := startNamed(t)
+	w.cells[1].hook(func(context.Context, string, any) error { return status.Error(codes.Unavailable, "away") }, nil)
+	hosts, err := w.hosts.ListHosts(t.Context(), &cellgatev1.ListHostsRequest{NameContains: "hots003"})
+	if err != nil || len(hosts.GetUnavailableCells()) != 1 || len(hosts.GetUnknownValues()) > 0 {
+		t.Errorf("hosts: %v, %v", hosts, err)
+	}
+	req := ask(1, 1)
+	req.GetRequestSpec().ForceHosts = []string{"hots003"}
+	explained, err := w.scheduler.ExplainDestinations(t.Context(), req)
+	if err != nil || !explained.GetPartial() || len(explained.GetUnknownValues()) > 0 {
+		t.Errorf("explained: %v, %v", explained, err)
 	}
 }

@@ -30,7 +30,9 @@ func (s *schedulerService) ExplainDestinations(ctx context.Context, req *cellgat
 	if err != nil {
 		return nil, err
 	}
-	resp.UnknownValues = s.g.unknownValues(ctx, req.GetRequestSpec())
+	if !resp.GetPartial() {
+		resp.UnknownValues = s.g.unknownValues(ctx, req.GetRequestSpec())
+	}
 	return resp, nil
 }
 
