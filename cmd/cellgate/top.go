@@ -321,7 +321,11 @@ func (v *topView) show(p *page, at time.Time) {
 	}
 	p.printf("\nLATEST REFUSALS\n")
 	for _, d := range v.refusals {
-		line := fmt.Sprintf("%s  %s: %s", d.GetDecidedAt().AsTime().UTC().Format(time.TimeOnly+"Z"), d.GetRefusal(), printable(d.GetMessage()))
+		decided, form := d.GetDecidedAt().AsTime(), time.TimeOnly+"Z"
+		if decided.Format(time.DateOnly) != at.UTC().Format(time.DateOnly) {
+			form = time.DateTime + "Z"
+		}
+		line := fmt.Sprintf("%s  %s: %s", decided.Format(form), d.GetRefusal(), printable(d.GetMessage()))
 		p.printf("%s\n", cut(line, topWidth))
 	}
 }

@@ -3,9 +3,13 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"cellgate/internal/security"
 	"cellgate/internal/security/testca"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
 // A frame shows cells, rates and refusals within 100 columns, and says so if the gateway does not
@@ -37,6 +41,19 @@ func TestTop_OneFrame_ShowsCellsRatesAndRefusals(t *testing.T) {
 	}
 	if _, stderr, status := typed(t.Context(), "", "top", "--interval", "1ms"); status != exitUsage || !strings.Contains(stderr, "--interval") {
 		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+func TestTop_RefusalOfAnotherDay_HasItsDate(t *testing.T) {
+	at := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	top := topView{client: &client{}}
+	for _, ago := range []time.Duration{time.Hour, 24 * time.Hour} {
+		top.refusals = append(top.refusals, &cellgatev1.Decision{DecidedAt: timestamppb.New(at.Add(-ago)), Refusal: "CONTENDED"})
+	}
+	p := page{width: topWidth}
+	top.show(&p, at)
+	if out := p.String(); !strings.Contains(out, "\n08:00:00Z  CONTENDED") || !strings.Contains(out, "\n2026-03-01 09:00:00Z  CONTENDED") {
+		t.Errorf("\n%s", out)
 	}
 }
 
