@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -389,4 +391,111 @@ func TestConsole_UpgradeUnderWay_ShowsWhatEachGateWaitsFor(t *testing.T) {
 	b.await("3 of 8 hosts")
 	b.await("Hosts behind")
 	b.check("upgrade")
+}
+
+// A cell falls silent while pages show it, then the gateway.
+func TestConsole_CellThenGatewayFallSilent_PagesSayWhatIsOld(t *testing.T) {
+	testlong.Only(t, "the console's files and its stream of events (gateway/console)")
+	var cells []*process
+	args := []string{"gateway", "--drain-delay", "0s", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}
+	for i := range 2 {
+		name := fmt.Sprintf("cell%d", i+1)
+		cell := launch(t, true, "cell", "--name", name, "--uuid", fmt.Sprintf("c0000000-0000-4000-8000-00000000000%d", i+1), "--data", t.TempDir(), "--grpc", "127.0.0.1:0")
+		door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+		launch(t, true, "agent", "--cell", name, "--replica", door, "--hosts", "20").await(`msg="every host is registered"`)
+		cells = append(cells, cell)
+		args = append(args, "--cell", name+"="+door)
+	}
+	starts := launch(t, true, args...).await(`msg="gateway starts".* grpc=(\S+) http=(\S+)`)
+	api := starts[1]
+	for range 60 {
+		cellgate(t, api, exitDone, nil, "select", "--vcpus", "1", "--dry-run")
+	}
+	var claims cellgatev1.ListClaimsResponse
+	cellgate(t, api, exitDone, &claims, "claims", "list", "--cell", "cell2", "--limit", "1")
+	host := claims.GetClaims()[0]
+
+	way := &stoppableProxy{to: starts[2]}
+	b := browse(t, "http://"+way.listen(t))
+	b.open("/cells/%", "This gateway knows no cell")
+	b.open("/decisions", "Older")
+	b.do(chromedp.Click(`//button[. = "Older"]`, chromedp.BySearch), chromedp.Poll(`document.querySelectorAll("tbody tr").length >= 60`, nil))
+	time.Sleep(time.Second) // a list that is read again would be here
+	b.do(chromedp.Poll(`document.querySelectorAll("tbody tr").length >= 60`, nil))
+
+	b.open("/hosts/"+host.GetHostUuid(), host.GetConsumerUuid())
+	cells[1].stop()
+	b.await("CELL_UNAVAILABLE")
+	b.await("What is below was read at")
+	b.await("cell2 did not answer: its claims are missing here.")
+	b.do(chromedp.Poll(`!document.body.innerText.includes("No claims.")`, nil))
+	b.open("/claims", "cell2 did not answer: its findings are missing here.")
+	b.do(chromedp.Poll(`!document.body.innerText.includes("Nothing disagrees.")`, nil))
+	b.open("/capacity", "What if")
+	b.do(chromedp.SendKeys(`//label[contains(., "took no more")]/input`, host.GetServiceHost(), chromedp.BySearch), chromedp.Click("button.primary", chromedp.ByQuery))
+	b.await(fmt.Sprintf("host %q is not in the cells that answered; these did not: cell2", host.GetServiceHost()))
+
+	b.open("/", "1 of 2")
+	way.stopped.Lock()
+	b.await("The gateway does not answer. What is shown is from before.")
+	way.stopped.Unlock()
+	b.do(chromedp.Poll(`!document.body.innerText.includes("The gateway does not answer.")`, nil))
+
+	// Two days later the times have dates.
+	b.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := cdppage.AddScriptToEvaluateOnNewDocument(`{ const D = Date; Date = class extends D {
+			constructor(...at) { super(...(at.length ? at : [Date.now()])); }
+			static now() { return D.now() + 2 * 864e5; } } }`).Do(ctx)
+		return err
+	}))
+	b.open("/decisions", "Older")
+	b.do(chromedp.Poll(`[...document.querySelectorAll("tbody tr td:first-child")].every((x) => / \d{4}, \d\d:\d\d:\d\d$/.test(x.innerText))`, nil))
+}
+
+// stoppableProxy forwards connections, and nothing while it is stopped: no byte, no end.
+type stoppableProxy struct {
+	to      string
+	stopped sync.Mutex
+}
+
+func (p *stoppableProxy) listen(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", p.to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			go p.forward(in, out)
+			go p.forward(out, in)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func (p *stoppableProxy) forward(to, from net.Conn) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		p.stopped.Lock()
+		p.stopped.Unlock() //nolint:staticcheck // only waits
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
 }

@@ -78,24 +78,41 @@ export async function post<T = Bag>(path: string, body: unknown, signal?: AbortS
   return (await send(path, { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal })).json();
 }
 
-// events reads GET /v1/events until the signal ends it or the stream breaks. EventSource
+// A gateway sends an event or a comment about every 15 s.
+const mostSilence = 30_000;
+
+// events reads GET /v1/events until the signal ends it, the stream breaks or is silent for mostSilence. EventSource
 // cannot carry a token.
 export async function events(on: (event: string, data: any) => void, signal: AbortSignal): Promise<void> {
-  const answer = await send("/v1/events", { headers: headers(), signal });
-  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    text += value;
-    for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) {
-      let event = "message";
-      let data = "";
-      for (const line of text.slice(0, end).split("\n")) {
-        if (line.startsWith("event: ")) event = line.slice(7);
-        else if (line.startsWith("data: ")) data += line.slice(6);
+  const silent = new AbortController();
+  let timer = 0;
+  const heard = () => {
+    clearTimeout(timer);
+    timer = window.setTimeout(() => silent.abort(), mostSilence);
+  };
+  heard();
+  try {
+    const answer = await send("/v1/events", { headers: headers(), signal: AbortSignal.any([signal, silent.signal]) });
+    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      heard();
+      if (done) return;
+      text += value;
+      for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) {
+        let event = "message";
+        let data = "";
+        for (const line of text.slice(0, end).split("\n")) {
+          if (line.startsWith("event: ")) event = line.slice(7);
+          else if (line.startsWith("data: ")) data += line.slice(6);
+        }
+        if (data) on(event, JSON.parse(data));
       }
-      if (data) on(event, JSON.parse(data));
     }
+  } catch (e) {
+    throw silent.signal.aborted ? new Refusal(0, "UNREACHABLE", "The gateway does not answer.") : e;
+  } finally {
+    clearTimeout(timer);
   }
 }

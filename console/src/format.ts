@@ -1,6 +1,7 @@
 // How amounts and times are written.
 
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const date = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 const time = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 export const count = (n: number | string | undefined) => number.format(Number(n ?? 0));
@@ -43,7 +44,12 @@ export function ago(at: string | undefined, now = Date.now()): string {
   return s >= 0 ? `${text} ago` : `in ${text}`;
 }
 
-export const clock = (at: string | undefined) => (at ? time.format(new Date(at)) : "–");
+// clock writes a time of today without its date.
+export function clock(at: string | number | undefined): string {
+  if (!at) return "–";
+  const t = new Date(at);
+  return (t.toDateString() === new Date().toDateString() ? time : date).format(t);
+}
 
 export const short = (id: string | undefined) => (id ? id.slice(0, 8) : "–");
 

@@ -60,22 +60,24 @@ export function useLive(): Live {
 
 export interface Loaded<T> {
   value?: T;
+  // When the value was read, Unix milliseconds.
+  at: number;
   error?: Refusal;
   loading: boolean;
   again: () => void;
 }
 
-// useGet loads a path, and anew when it or the key changes. The value stays while it loads.
+// useGet loads a path, and anew when it or the key changes. The value and the error stay while it loads.
 export function useGet<T = Bag>(path: string | undefined, key: unknown = ""): Loaded<T> {
-  const [s, set] = useState<{ path?: string; value?: T; error?: Refusal; loading: boolean }>({ loading: true });
+  const [s, set] = useState<{ path?: string; value?: T; at: number; error?: Refusal; loading: boolean }>({ at: 0, loading: true });
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     if (!path) return;
     const stop = new AbortController();
-    set((old) => ({ path, value: old.path === path ? old.value : undefined, loading: true }));
+    set((old) => (old.path === path ? { ...old, loading: true } : { path, at: 0, loading: true }));
     get<T>(path, {}, stop.signal).then(
-      (value) => set({ path, value, loading: false }),
-      (error) => stop.signal.aborted || set((old) => ({ path, value: old.path === path ? old.value : undefined, error, loading: false })),
+      (value) => set({ path, value, at: Date.now(), loading: false }),
+      (error) => stop.signal.aborted || set((old) => ({ ...old, error, loading: false })),
     );
     return () => stop.abort();
   }, [path, key, turn]);

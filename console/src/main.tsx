@@ -32,9 +32,18 @@ const pages: { name: string; title: string; menu: boolean; show: (at: Where) => 
   { name: "api", title: "API", menu: true, show: ({ rest }) => <ReferencePage pick={rest[0] ?? ""} /> },
 ];
 
+// decode gives a part of a path as it is if somebody typed what cannot be decoded.
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function here(): { name: string; at: Where } {
-  const [path, query = ""] = decodeURI(location.hash.slice(1)).split("?");
-  const [name = "", ...rest] = path.split("/").filter(Boolean);
+  const [path, query = ""] = location.hash.slice(1).split("?");
+  const [name = "", ...rest] = path.split("/").filter(Boolean).map(decode);
   return { name, at: { rest, query: new URLSearchParams(query) } };
 }
 
@@ -90,6 +99,7 @@ function App() {
         </div>
       </header>
       <main id="main" tabIndex={-1}>
+        {live.state === "waiting" && live.problem && <div class="problem" role="alert">{live.problem}{live.cells && " What is shown is from before."}</div>}
         {denied ? <SignIn enter={enter} problem={live.problem} /> : page ? page.show(where.at) : <p>There is no page “{where.name}”. <Link to="/">Overview</Link></p>}
       </main>
     </>

@@ -2,7 +2,7 @@
 import { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Refusal } from "./api";
-import { amount, className, count, percent } from "./format";
+import { amount, className, clock, count, percent } from "./format";
 
 export function Page({ title, children, actions }: { title: string; children: ComponentChildren; actions?: ComponentChildren }) {
   const heading = useRef<HTMLHeadingElement>(null);
@@ -50,6 +50,9 @@ export const Problem = ({ error }: { error: Refusal | Error }) => (
 // Missing names cells whose part of a list is not there.
 export const Missing = ({ cells, what }: { cells?: string[]; what: string }) =>
   cells?.length ? <div class="problem" role="status"><strong>{cells.join(", ")}</strong> did not answer: {what} missing here.</div> : null;
+
+// LastRead says of what is shown below an error when it was read, in Unix milliseconds.
+export const LastRead = ({ at, what }: { at: number; what: string }) => <p><Badge tone="warn">last known</Badge> {what} was read at {clock(at)}.</p>;
 
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>;
 

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { Bag, get, post, Refusal } from "../api";
+import { Bag, post, Refusal } from "../api";
 import { className, count, plural, protoSeconds, seconds } from "../format";
 import { Badge, Card, Facts, Funnel, Link, Page, Problem, Table } from "../ui";
 import { DrainPlan } from "./drain";
@@ -26,22 +26,14 @@ const noChange: WhatIf = { drained: "", ratioClass: "VCPU", ratio: "", like: "",
 const small: Shape = { name: "small", vcpus: 2, memory_gb: 4, root_gb: 20, traits: "", share: 1 };
 const large: Shape = { name: "large", vcpus: 16, memory_gb: 64, root_gb: 80, traits: "", share: 1 };
 
-const isUuid = (s: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(s);
-
-// uuidOf gives the uuid of a host that is named by its uuid or its service host.
-async function uuidOf(name: string): Promise<string> {
-  if (isUuid(name)) return name;
-  const found = (await get("/v1/hosts", { name_contains: name, page_size: 1000 })).hosts.filter((h: Bag) => h.service_host.toLowerCase() === name.toLowerCase());
-  if (found.length !== 1) throw new Refusal(0, "INVALID_REQUEST", found.length ? `${name} is the name of ${found.length} hosts: give a uuid.` : `There is no host ${name}.`);
-  return found[0].host_uuid;
-}
-
-async function changesOf(w: WhatIf): Promise<Bag | undefined> {
+// The gateway takes names and uuids of hosts.
+function changesOf(w: WhatIf): Bag | undefined {
   const out: Bag = {};
   const drained = w.drained.split(/[\s,]+/).filter(Boolean);
-  if (drained.length) out.drained_hosts = await Promise.all(drained.map(uuidOf));
+  if (drained.length) out.drained_hosts = [...new Set(drained)];
   if (w.ratio) out.ratios = [{ resource_class: w.ratioClass, allocation_ratio: Number(w.ratio) }];
-  if (w.like && w.added > 0) out.added_hosts = [{ like_host_uuid: await uuidOf(w.like.trim()), count: w.added }];
+  if (w.added > 0 && !w.like.trim()) throw new Refusal(0, "INVALID_REQUEST", "Name a host that the added hosts are like.");
+  if (w.added > 0) out.added_hosts = [{ like_host_uuid: w.like.trim(), count: w.added }];
   return Object.keys(out).length ? out : undefined;
 }
 
@@ -65,10 +57,11 @@ export function CapacityPage() {
           request_spec: { flavor: { vcpus: s.vcpus, memory_mb: Math.round(s.memory_gb * 1024), root_gb: s.root_gb }, required_traits: s.traits.split(/[\s,]+/).filter(Boolean) },
         })),
       };
-      const changes = await changesOf(whatIf);
+      const changes = changesOf(whatIf);
       const [now, then] = await Promise.all([post("/v1/estimate_capacity", body), changes ? post("/v1/estimate_capacity", { ...body, changes }) : undefined]);
       setAnswer({ now, then });
     } catch (e) {
+      setAnswer(undefined);
       setError(e as Error);
     }
     setBusy(false);

@@ -1,10 +1,10 @@
 import { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Bag, get, Refusal } from "../api";
-import { amount, className, count, percent, plural } from "../format";
+import { amount, className, clock, count, percent, plural } from "../format";
 import { HeatMap, Square } from "../heatmap";
 import { useLive } from "../live";
-import { Badge, Card, Facts, Link, Meter, Page, Problem, Table, Waiting } from "../ui";
+import { Badge, Card, Facts, LastRead, Link, Meter, Page, Problem, Table, Waiting } from "../ui";
 import { gateTone, hasNumbers, LastKnown } from "./overview";
 
 // Usage is what a host has and uses of each resource class, over all of its providers.
@@ -165,9 +165,9 @@ function Hosts({ cell, expected }: { cell: string; expected?: number }) {
   const list = useMemo(() => shown.map((h) => ({ h, s: share(h) ?? -1 })).sort((a, b) => b.s - a.s).slice(0, 20), [shown, by]);
   const states = useMemo(() => ({ down: shown.filter((h) => h.state === "down").length, out: shown.filter((h) => h.state === "out of service").length }), [shown]);
   return (
-    <Card title="Hosts" extra={<span class="quiet small">{!done ? `${count(hosts.length)}${expected ? " of " + count(expected) : ""} read …` : at ? `read at ${new Date(at).toLocaleTimeString("en-GB")}` : ""} <button onClick={again}>Read again</button></span>}>
+    <Card title="Hosts" extra={<span class="quiet small">{!done ? `${count(hosts.length)}${expected ? " of " + count(expected) : ""} read …` : at ? `read at ${clock(at)}` : ""} <button onClick={again}>Read again</button></span>}>
       {error && <Problem error={error} />}
-      {error && hosts.length > 0 && <p><Badge tone="warn">last known</Badge> The hosts below were read at {new Date(at).toLocaleTimeString("en-GB")}.</p>}
+      {error && hosts.length > 0 && <LastRead at={at} what="What is below" />}
       {!(error && hosts.length === 0) && <div class="controls" ref={top}>
         <label>Colour by
           <select value={by} onChange={(e) => setBy(e.currentTarget.value)}>

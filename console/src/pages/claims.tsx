@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Bag, get, pathOf, Refusal } from "../api";
 import { ago, amount, className, plural, short, words } from "../format";
 import { useGet, useLive } from "../live";
-import { Badge, Card, Empty, Link, Page, Problem, Table, useNow, Waiting } from "../ui";
+import { Badge, Card, Empty, Link, Missing, Page, Problem, Table, useNow, Waiting } from "../ui";
 
 const tones = { PENDING: "warn", CONFIRMED: "good", EXPIRED: "plain", RELEASED: "plain", REJECTED: "bad" } as const;
 
@@ -42,6 +42,7 @@ function Findings({ now }: { now: number }) {
   const [repaired, setRepaired] = useState(false);
   const tick = Math.floor(now / 10_000);
   const got = useGet(pathOf("/v1/findings", { kind, repaired }), tick);
+  const silent = (got.value?.cells ?? []).filter((c: Bag) => c.error).map((c: Bag) => c.cell);
   return (
     <Card title="Findings" extra={got.value && <span class="quiet small">{plural(got.value.findings.length, "finding")}</span>}>
       <p class="quiet">Where the shard, the tables of its replicas and the reports of hosts do not agree.</p>
@@ -57,7 +58,8 @@ function Findings({ now }: { now: number }) {
       {got.error && <Problem error={got.error} />}
       {!got.value ? !got.error && <Waiting what="the findings" /> : (
         <>
-          {got.value.findings.length === 0 ? <Empty>Nothing disagrees.</Empty> : (
+          <Missing cells={silent} what="its findings are" />
+          {got.value.findings.length === 0 ? silent.length === 0 && <Empty>Nothing disagrees.</Empty> : (
             <Table label="Findings" head={["Kind", "Cell", "Host", "Instance", "What was seen", "Since", "Repair"]}>
               {got.value.findings.map((f: Bag, i: number) => (
                 <tr key={i}>
@@ -84,38 +86,35 @@ function Findings({ now }: { now: number }) {
 function Claims({ now }: { now: number }) {
   const live = useLive();
   const [filter, setFilter] = useState({ cell: "", project_id: "", instance: "" });
-  const [claims, setClaims] = useState<Bag[]>();
-  const [next, setNext] = useState("");
+  const [list, setList] = useState<{ filter: Bag; claims: Bag[]; next: string; away: string[]; grown: boolean }>();
   const [error, setError] = useState<Refusal>();
-  const [away, setAway] = useState<string[]>([]);
   const read = async (token: string, signal?: AbortSignal) => {
     try {
+      let page: Bag;
       if (filter.instance) {
         const one = await get(`/v1/claims/${encodeURIComponent(filter.instance.trim())}`, {}, signal);
-        setClaims([one.claim]);
-        setNext("");
-      } else {
-        const page = await get("/v1/claims", { cell: filter.cell, project_id: filter.project_id, page_size: 50, page_token: token }, signal);
-        setClaims((old) => (token ? [...(old ?? []), ...page.claims] : page.claims));
-        setNext(page.next_page_token);
-        setAway(page.unavailable_cells);
-      }
+        page = { claims: [one.claim, one.other_claim].filter(Boolean), next_page_token: "", unavailable_cells: [] };
+      } else page = await get("/v1/claims", { cell: filter.cell, project_id: filter.project_id, page_size: 50, page_token: token }, signal);
+      const read = { filter, claims: page.claims, next: page.next_page_token, away: page.unavailable_cells, grown: token !== "" };
+      setList((old) => (!token ? read : old?.filter === filter ? { ...read, claims: [...old.claims, ...read.claims] } : old));
       setError(undefined);
     } catch (e) {
       if (signal?.aborted) return;
       setError(e as Refusal);
-      setClaims([]);
-      setNext("");
+      if (!token) setList(undefined);
     }
   };
+  // Read again every ten seconds, unless More was pressed.
+  const tick = Math.floor(now / 10_000);
   useEffect(() => {
+    if (list?.grown && list.filter === filter) return;
     const stop = new AbortController();
     const wait = setTimeout(() => void read("", stop.signal), 300);
     return () => {
       clearTimeout(wait);
       stop.abort();
     };
-  }, [filter]);
+  }, [filter, tick]);
   return (
     <Card title="Claims">
       <div class="controls">
@@ -129,9 +128,9 @@ function Claims({ now }: { now: number }) {
         <label>Instance <input class="uuid" value={filter.instance} placeholder="uuid" onInput={(e) => setFilter({ ...filter, instance: e.currentTarget.value })} /></label>
       </div>
       {error && <Problem error={error} />}
-      {away.length > 0 && <div class="problem">{away.join(", ")} did not answer: its claims are missing here.</div>}
-      {!claims ? <Waiting what="the claims" /> : claims.length ? <ClaimTable claims={claims} now={now} /> : !error && <Empty>No claims.</Empty>}
-      {next && <button onClick={() => void read(next)}>More</button>}
+      <Missing cells={list?.away} what="its claims are" />
+      {!list ? !error && <Waiting what="the claims" /> : list.claims.length ? <ClaimTable claims={list.claims} now={now} /> : !list.away.length && <Empty>No claims.</Empty>}
+      {list?.next && <button onClick={() => void read(list.next)}>More</button>}
     </Card>
   );
 }

@@ -17,26 +17,27 @@ export function DecisionsPage({ query }: { query: URLSearchParams }) {
   const live = useLive();
   const [filter, setFilter] = useState({ instance_uuid: query.get("instance_uuid") ?? "", project_id: "", request_id: "", trace_id: query.get("trace_id") ?? "", reason: query.get("reason") ?? "", host: query.get("host") ?? "", host_cell: "", cell: "", since: "", until: "", outcome: query.get("outcome") ?? "" });
   const [followed, setFollowed] = useState(true);
-  const [list, setList] = useState<{ decisions: Bag[]; next: string; away: string[] }>();
+  const [list, setList] = useState<{ filter: Bag; decisions: Bag[]; next: string; away: string[] }>();
   const [error, setError] = useState<Refusal>();
   const read = async (token: string, signal?: AbortSignal) => {
     try {
       const page = await get("/v1/decisions", { ...filter, since: utc(filter.since), until: utc(filter.until), page_size: 50, page_token: token }, signal);
-      setList((old) => ({ decisions: token && old ? [...old.decisions, ...page.decisions] : page.decisions, next: page.next_page_token, away: page.unavailable_cells }));
+      const read = { filter, decisions: page.decisions, next: page.next_page_token, away: page.unavailable_cells };
+      setList((old) => (!token ? read : old?.filter === filter ? { ...read, decisions: [...old.decisions, ...read.decisions] } : old));
       setError(undefined);
-      if (token) setFollowed(false);
     } catch (e) {
       if (!signal?.aborted) setError(e as Refusal);
     }
   };
   useEffect(() => {
+    if (!followed && list?.filter === filter) return;
     const stop = new AbortController();
     const wait = setTimeout(() => void read("", stop.signal), 200);
     return () => {
       clearTimeout(wait);
       stop.abort();
     };
-  }, [filter, followed ? live.newest + (live.cells ?? []).filter((c) => !c.available).map((c) => c.cell) : ""]);
+  }, [filter, followed, live.newest + (live.cells ?? []).filter((c) => !c.available).map((c) => c.cell)]);
   return (
     <Page title="Decisions" actions={<button aria-pressed={followed} onClick={() => setFollowed(!followed)}>{followed ? "❚❚ Pause" : "▶ Follow"}</button>}>
       <Card>
@@ -74,7 +75,7 @@ export function DecisionsPage({ query }: { query: URLSearchParams }) {
         {error && <Problem error={error} />}
         <Missing cells={list?.away} what="the decisions that it keeps are" />
         {list ? <DecisionTable decisions={list.decisions} reason={filter.reason} /> : !error && <Waiting what="the decisions" />}
-        {list?.next && <button onClick={() => void read(list.next)}>Older</button>}
+        {list?.next && <button onClick={() => { setFollowed(false); void read(list.next); }}>Older</button>}
       </Card>
     </Page>
   );
@@ -82,7 +83,8 @@ export function DecisionsPage({ query }: { query: URLSearchParams }) {
 
 export function DecisionPage({ id }: { id: string }) {
   const now = useNow();
-  const got = useGet(`/v1/decisions/${encodeURIComponent(id)}`);
+  // Read again for the states of its claims.
+  const got = useGet(`/v1/decisions/${encodeURIComponent(id)}`, Math.floor(now / 10_000));
   const d = got.value?.decision as Bag | undefined;
   if (!d) return <Page title="Decision">{got.error ? <Problem error={got.error} /> : <Waiting what="the decision" />}</Page>;
   const searched = d.cells.filter((c: Bag) => c.outcome === "SEARCHED");
@@ -91,6 +93,7 @@ export function DecisionPage({ id }: { id: string }) {
   const claims = new Map<string, Bag>(d.claims.map((c: Bag) => [c.instance_uuid, c]));
   return (
     <Page title={d.refusal ? "A refusal" : "A decision"} actions={<span class="badges"><Outcome d={d} />{d.partial && <Badge tone="warn">partial</Badge>}{!d.refusal && (d.exact ? <Badge tone="good">exact</Badge> : <Badge tone="warn">not exact</Badge>)}</span>}>
+      {got.error && <Problem error={got.error} />}
       {d.message && <p class="message">{d.message}</p>}
       <Card>
         <Facts rows={[

@@ -1,7 +1,7 @@
 import { Bag } from "../api";
-import { ago, amount, className, count, percent, plural, short } from "../format";
+import { ago, amount, className, clock, count, percent, plural, short } from "../format";
 import { useGet, useLive } from "../live";
-import { Badge, Card, Empty, Facts, Link, Meter, Page, Problem, Table, useNow, Waiting } from "../ui";
+import { Badge, Card, Empty, Facts, LastRead, Link, Meter, Missing, Page, Problem, Table, useNow, Waiting } from "../ui";
 import { stateOf, usageOf } from "./cell";
 import { ClaimTable } from "./claims";
 import { Hardware } from "./hardware";
@@ -20,6 +20,7 @@ export function HostPage({ uuid }: { uuid: string }) {
   const providers = [...new Set((host.inventories as Bag[]).map((i) => i.provider_uuid))];
   return (
     <Page title={host.service_host} actions={<span class="badges"><Badge tone={state === "" ? "good" : state === "down" ? "bad" : "plain"}>{state || "up"}</Badge></span>}>
+      {got.error && <><Problem error={got.error} /><LastRead at={got.at} what="What is below" /></>}
       <p><Link to={`/cells/${encodeURIComponent(host.cell)}`}>{host.cell}</Link>{host.availability_zone && `, zone ${host.availability_zone}`}, {plural(host.instances, "instance")}</p>
       {host.refused && (
         <div class="problem">
@@ -35,7 +36,7 @@ export function HostPage({ uuid }: { uuid: string }) {
             ["Agent version", host.agent_version ? String(host.agent_version) : "no agent"],
             ["Instances on it", host.instances_unknown ? "not known to its agent" : "reported by its agent"],
             ["Enabled", host.enabled ? "yes" : `no: ${host.disabled_reason || "no reason given"}`],
-            ["Operator", host.admin && host.admin.state !== "STATE_UNSPECIFIED" ? `${host.admin.state.toLowerCase().replace("_", " ")}${host.admin.reason ? `: ${host.admin.reason}` : ""} (${host.admin.by || "unnamed"}, ${ago(host.admin.since, now)})` : undefined],
+            ["Operator", host.admin && host.admin.state !== "STATE_UNSPECIFIED" ? `${host.admin.state.toLowerCase().replace("_", " ")}${host.admin.reason ? `: ${host.admin.reason}` : ""} (${host.admin.by || "unnamed"}, ${ago(host.admin.since, now)}${host.admin.until ? `, until ${clock(host.admin.until)}` : ""})` : undefined],
             ["Nova's service", host.admin?.nova],
             ["Node", <code>{host.nodename}</code>],
             ["Uuid", <code>{host.host_uuid}</code>],
@@ -70,7 +71,9 @@ export function HostPage({ uuid }: { uuid: string }) {
       <Hardware host={host} />
       <Card title="Claims">
         {claims.error && <Problem error={claims.error} />}
-        {claims.value ? claims.value.claims.length ? <ClaimTable claims={claims.value.claims} now={now} /> : <Empty>No claims.</Empty> : !claims.error && <Waiting what="the claims" />}
+        <Missing cells={claims.value?.unavailable_cells} what="its claims are" />
+        {claims.value ? claims.value.claims.length ? <ClaimTable claims={claims.value.claims} now={now} /> : !claims.value.unavailable_cells.length && <Empty>No claims.</Empty> : !claims.error && <Waiting what="the claims" />}
+        {claims.value?.next_page_token && <p class="quiet">The first {claims.value.claims.length}; <code>cellgate claims list --host</code> has all.</p>}
       </Card>
       <div class="grid two">
         <Card title="Traits and aggregates">

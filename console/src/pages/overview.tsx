@@ -35,7 +35,7 @@ export function Overview() {
           <Figure name="99th percentile" value={seconds(now?.p99)} note="of the last minute" />
         </dl>
       )}
-      {!cells ? live.problem ? <div class="problem" role="alert">{live.problem}</div> : <Waiting what="the cells" /> : (
+      {!cells ? !live.problem && <Waiting what="the cells" /> : (
         <div class="grid">{cells.map((c) => <CellCard key={c.cell} cell={c} rates={now} />)}</div>
       )}
       <div class="grid two">
