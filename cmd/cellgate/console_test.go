@@ -455,7 +455,7 @@ func TestConsole_CellThenGatewayFallSilent_PagesSayWhatIsOld(t *testing.T) {
 // stoppableProxy forwards connections, and nothing while it is stopped: no byte, no end.
 type stoppableProxy struct {
 	to      string
-	stopped sync.Mutex
+	stopped sync.RWMutex
 }
 
 func (p *stoppableProxy) listen(t *testing.T) string {
@@ -487,13 +487,11 @@ func (p *stoppableProxy) forward(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
-		p.stopped.Lock()
-		p.stopped.Unlock() //nolint:staticcheck // only waits
-		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
-			}
+		p.stopped.RLock()
+		if n > 0 && err == nil {
+			_, err = to.Write(buf[:n])
 		}
+		p.stopped.RUnlock()
 		if err != nil {
 			return
 		}
