@@ -103,8 +103,9 @@ func importOutcome(put *shard.PutHost, a replica.Answer) *cellv1.ImportOutcome {
 }
 
 // releaseDeleted releases the claims of instances whose rows in Nova's tables are deleted. If their host
-// has an agent that knows its instances, the agent must no longer report them. in is a list of uuids, 16 bytes each. at is the
-// moment up to which the rows are complete. claimed lists the instances that still have a live claim.
+// has an agent that knows its instances, the agent must no longer report them. in is a list of uuids, 16
+// bytes each. at is the moment up to which the rows are complete. claimed lists the instances that still
+// have a live claim.
 func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time) (claimed []byte, released int, err error) {
 	if len(in)%len(schedule.ID{}) != 0 {
 		return nil, 0, fault.Invalid("deleted", "has %d bytes, which are no whole uuids", len(in))

@@ -17,11 +17,11 @@ import (
 
 // ProposeBatch answers each query from one version of the table: the version that the query names, else
 // the newest at the start of the call. While the table is being loaded, it answers from a small table
-// of the hosts that the shard finds for the query. A failing query fails alone, also one that takes
-// nearly as long as the call may. All queries fail while
-// the shard does not commit, since proposed hosts could not be claimed; while the gate is not known;
-// and while Nova's tables report the hosts and no gateway imports them. The replica computes at most
-// GOMAXPROCS proposals at once.
+// of the hosts that the shard finds for the query. A failing query fails alone, and so does one that is
+// not answered after seven eighths of the call's time: OVERLOADED. All queries fail while the shard does
+// not commit, since proposed hosts could not be claimed; while the gate is not known; and while Nova's
+// tables report the hosts and no gateway imports them. The replica computes at most GOMAXPROCS proposals
+// at once.
 func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
 	if err := s.placing(); err != nil {
 		return nil, err

@@ -14,8 +14,8 @@
 //
 // After a failed sync the state of the disk is unknown. Running calls end with OUTCOME_UNKNOWN, all later ones with
 // CELL_UNAVAILABLE, until the store is opened again. The same holds if Pebble itself cannot go on (it cannot write
-// its manifest), fails to write a table, or finds a damaged file (DamagedError) on any goroutine. The
-// store never panics for this; its owner ends the process.
+// its manifest), fails to write a table, or finds a damaged file (DamagedError) on any goroutine. The store never
+// panics for this; its owner ends the process.
 //
 // Decisions are written separately, without waiting for a sync. Decisions on claims never wait for them, and each of
 // their batches is written whole or not at all. Their indexes hash terms, so a reader checks the row.
