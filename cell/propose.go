@@ -1,7 +1,6 @@
 package cell
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -23,99 +22,127 @@ import (
 // tables report the hosts and no gateway imports them. The replica computes at most GOMAXPROCS proposals
 // at once.
 func (s *scheduler) ProposeBatch(ctx context.Context, req *cellv1.ProposeBatchRequest) (*cellv1.ProposeBatchResponse, error) {
-	if err := s.placing(); err != nil {
+	queries := req.GetQueries()
+	b, err := s.newProposeBatch(ctx, queries)
+	if err != nil {
 		return nil, err
 	}
-	queries := req.GetQueries()
-	s.tel.Asked(len(queries))
-	loading, workers := s.loading(), cap(s.slots)
-	var newest proposals.Version
-	name, lags := "", false
-	var g *shard.Gate
-	if loading {
-		if !s.table.Follower.KnowsGate() {
-			return nil, errLoading()
-		}
+	workers := cap(s.slots)
+	if b.loading {
 		workers = len(queries) // they wait for the shard
-		g = s.rows.TableGate.Load()
-	} else {
-		if err := s.journal.AwaitFresh(ctx); err != nil {
-			return nil, err
-		}
-		if lags = s.journal.HasOthers(); lags && slices.ContainsFunc(queries, upToDate) {
-			lags = !s.catchUp(ctx)
-		}
-		g = s.rows.TableGate.Load() // before the table, which is as new then
-		newest.Table, name = s.versions.Newest()
 	}
-	out := make([]*cellv1.Proposal, len(queries))
-	call := ctx
-	ctx, cancel := beforeEnd(call)
+	ctx, cancel := beforeEnd(ctx)
 	defer cancel()
-	one := func(ctx context.Context, i int) error {
-		under, span := s.tel.Propose(ctx, queries[i].GetTraceParent())
-		var failed error
-		defer func() { span.End(cmp.Or(failed, ctx.Err())) }()
-		late := func() error {
-			if err := call.Err(); err != nil {
-				return err // Nobody waits: the batch is given up.
-			}
-			failed = fault.New(fault.Overloaded, "the query was not answered in time")
-			out[i] = &cellv1.Proposal{Failure: proposals.FailureOf(failed), Gate: gate.MessageState(g)}
-			return nil
-		}
-		at, name := newest, name
-		if why := s.table.Imports.WhyUnavailable(g); why != "" {
-			failed = fault.New(fault.CellUnavailable, "%s", why)
-			out[i] = &cellv1.Proposal{Failure: proposals.FailureOf(failed), Gate: gate.MessageState(g)}
-			return nil
-		}
-		if loading && queries[i].GetTableVersion() == "" {
-			_, search := s.tel.Span(under, telemetry.SpanSearch)
-			at, name, failed = s.search(ctx, queries[i])
-			search.End(failed)
-		}
-		_, wait := s.tel.Span(under, telemetry.SpanSlot)
-		select {
-		case s.slots <- struct{}{}:
-			wait.End(nil)
-		case <-ctx.Done():
-			wait.End(ctx.Err())
-			return late()
-		}
-		defer func() { <-s.slots }()
-		if ctx.Err() != nil {
-			return late()
-		}
-		var p *cellv1.Proposal
-		if failed == nil {
-			began := time.Now()
-			s.spareNearMisses(queries[i])
-			p, failed = s.propose(ctx, at, name, queries[i])
-			took := time.Since(began)
-			s.tel.Proposed(took)
-			s.countNearMisses(queries[i], took)
-		}
-		if failed != nil && ctx.Err() != nil {
-			return late()
-		}
-		if loading {
-			s.tel.Cold(p.GetTruncated(), failed)
-		}
-		if failed != nil {
-			p = &cellv1.Proposal{Failure: proposals.FailureOf(failed)}
-		}
-		p.Gate, p.MayBeStale = gate.MessageState(g), lags
-		span.Int(telemetry.AttrHosts, int(p.GetHosts()))
-		span.Int(telemetry.AttrPassed, int(p.GetPassed()))
-		span.Text(telemetry.AttrVersion, p.GetTableVersion())
-		out[i] = p
-		return nil
-	}
-	if err := proposals.Each(ctx, len(queries), workers, one); err != nil {
+	out := make([]*cellv1.Proposal, len(queries))
+	err = proposals.Each(ctx, len(queries), workers, func(ctx context.Context, i int) (err error) {
+		out[i], err = b.answer(ctx, queries[i])
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return &cellv1.ProposeBatchResponse{Proposals: out}, nil
+}
+
+// proposeBatch is one ProposeBatch call: what all of its queries are answered from.
+type proposeBatch struct {
+	*Cell
+	// call is the context of the whole call, which ends after that of its queries.
+	call context.Context
+	gate *shard.Gate
+	// loading: there is no table yet; else newest is it, and name its name.
+	loading bool
+	newest  proposals.Version
+	name    string
+	// mayBeStale: other replicas may have committed what the table does not have yet.
+	mayBeStale bool
+}
+
+// newProposeBatch gives the batch, or the error with which all of its queries fail.
+func (s *scheduler) newProposeBatch(ctx context.Context, queries []*cellv1.Query) (*proposeBatch, error) {
+	if err := s.placing(); err != nil {
+		return nil, err
+	}
+	s.tel.Asked(len(queries))
+	b := &proposeBatch{Cell: s.Cell, call: ctx, loading: s.loading()}
+	if b.loading {
+		if !s.table.Follower.KnowsGate() {
+			return nil, errLoading()
+		}
+		b.gate = s.rows.TableGate.Load()
+		return b, nil
+	}
+	if err := s.journal.AwaitFresh(ctx); err != nil {
+		return nil, err
+	}
+	if b.mayBeStale = s.journal.HasOthers(); b.mayBeStale && slices.ContainsFunc(queries, upToDate) {
+		b.mayBeStale = !s.catchUp(ctx)
+	}
+	b.gate = s.rows.TableGate.Load() // before the table, which is as new then
+	b.newest.Table, b.name = s.versions.Newest()
+	return b, nil
+}
+
+// answer answers one query; an error gives up the whole batch.
+func (b *proposeBatch) answer(ctx context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
+	under, span := b.tel.Propose(ctx, q.GetTraceParent())
+	p, failed := b.find(ctx, under, q)
+	if failed != nil && ctx.Err() != nil {
+		if err := b.call.Err(); err != nil { // nobody waits
+			span.End(err)
+			return nil, err
+		}
+		failed = fault.New(fault.Overloaded, "the query was not answered in time")
+	}
+	if failed != nil {
+		p = &cellv1.Proposal{Failure: proposals.FailureOf(failed)}
+	}
+	p.Gate, p.MayBeStale = gate.MessageState(b.gate), b.mayBeStale
+	span.Int(telemetry.AttrHosts, int(p.GetHosts()))
+	span.Int(telemetry.AttrPassed, int(p.GetPassed()))
+	span.Text(telemetry.AttrVersion, p.GetTableVersion())
+	span.End(failed)
+	return p, nil
+}
+
+// find finds the hosts for one query. The spans of its steps are under the context under.
+func (b *proposeBatch) find(ctx, under context.Context, q *cellv1.Query) (p *cellv1.Proposal, err error) {
+	if why := b.table.Imports.WhyUnavailable(b.gate); why != "" {
+		return nil, fault.New(fault.CellUnavailable, "%s", why)
+	}
+	at, name := b.newest, b.name
+	if b.loading {
+		defer func() {
+			if ctx.Err() == nil {
+				b.tel.Cold(p.GetTruncated(), err)
+			}
+		}()
+		if q.GetTableVersion() == "" {
+			_, search := b.tel.Span(under, telemetry.SpanSearch)
+			at, name, err = b.search(ctx, q)
+			search.End(err)
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	_, wait := b.tel.Span(under, telemetry.SpanSlot)
+	select {
+	case b.slots <- struct{}{}:
+		defer func() { <-b.slots }()
+	case <-ctx.Done():
+	}
+	wait.End(ctx.Err())
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	b.spareNearMisses(q)
+	p, err = b.propose(ctx, at, name, q)
+	took := time.Since(began)
+	b.tel.Proposed(took)
+	b.countNearMisses(q, took)
+	return p, err
 }
 
 // endShare is the part of a call's time that is left for its answer when queries are stopped.

@@ -63,10 +63,6 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	s.report(m)
 	out := &cellgatev1.ExplainDestinationsResponse{IgnoredFields: s.ignored, Seed: s.seed}
 	var misses []cellMisses
-	type ranked struct {
-		cell *cellclient.Cell
-		*schedule.Candidate
-	}
 	var best []ranked
 	for k, p := range answers {
 		c := s.svc.cells.All[m.cells[k]]
@@ -84,25 +80,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 		}
 		misses = append(misses, cellMisses{c.Name(), p.Hosts, p.NearMisses})
 	}
-	slices.SortFunc(best, func(a, b ranked) int {
-		if a.Better(b.Candidate) {
-			return -1
-		}
-		return 1
-	})
-	for _, h := range best[:min(len(best), limit)] {
-		sel := s.selectionOf(h.cell, h.Candidate)
-		host := &cellgatev1.RankedHost{
-			Cell: sel.GetCell(), HostUuid: sel.GetComputeNodeUuid(), ServiceHost: sel.GetServiceHost(), Nodename: sel.GetNodename(),
-			AvailabilityZone: sel.GetAvailabilityZone(), Weight: h.Weight, Tie: h.Tie, AllocationRequest: sel.GetAllocationRequest(),
-		}
-		for _, x := range schedule.Scores(s.rules, &m.result.Known, h.Candidate) {
-			host.Scores = append(host.Scores, &cellgatev1.WeigherScore{
-				Weigher: x.Weigher, Multiplier: x.Multiplier, Raw: x.Raw, Normalized: x.Normalized, Score: x.Value,
-			})
-		}
-		out.Ranked = append(out.Ranked, host)
-	}
+	out.Ranked = s.rankedHosts(best, &m.result.Known, limit)
 	why := joinMisses(misses)
 	out.Conditions, out.Nearest, out.UnexaminedCells = why.conditions, why.nearest, why.unexamined
 	out.Cells, out.Partial = s.cellReports()
@@ -112,21 +90,60 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 		out.Changes, out.SmallestOperatorChange = requestChanges(found), why.operatorChange
 	}
 	if len(whole) > 1 {
-		refusal, err := s.refusalOfAll(ctx, whole)
-		if err != nil {
+		if err := s.explainAll(ctx, out, whole); err != nil {
 			return nil, s.explain(ctx, err)
-		}
-		out.Changes, out.SmallestOperatorChange = nil, ""
-		if refusal != nil {
-			out.Refusal = refusal.Message
-		}
-		if refusal != nil && refusal.Detail != nil {
-			d, _ := refusal.Detail.(*cellgatev1.NoValidHost)
-			out.Changes, out.SmallestOperatorChange, out.UnexaminedCells = d.GetChanges(), d.GetSmallestOperatorChange(), d.GetUnexaminedCells()
 		}
 	}
 	out.SmallestChange = smallestChange(out.GetChanges())
 	return out, nil
+}
+
+// ranked is a host that passed, and its cell.
+type ranked struct {
+	cell *cellclient.Cell
+	*schedule.Candidate
+}
+
+// rankedHosts gives the best hosts, at most limit, with what each weigher gave to each. It sorts hosts.
+func (s *selection) rankedHosts(hosts []ranked, known *schedule.GlobalStats, limit int) (out []*cellgatev1.RankedHost) {
+	slices.SortFunc(hosts, func(a, b ranked) int {
+		if a.Better(b.Candidate) {
+			return -1
+		}
+		return 1
+	})
+	for _, h := range hosts[:min(len(hosts), limit)] {
+		sel := s.selectionOf(h.cell, h.Candidate)
+		host := &cellgatev1.RankedHost{
+			Cell: sel.GetCell(), HostUuid: sel.GetComputeNodeUuid(), ServiceHost: sel.GetServiceHost(), Nodename: sel.GetNodename(),
+			AvailabilityZone: sel.GetAvailabilityZone(), Weight: h.Weight, Tie: h.Tie, AllocationRequest: sel.GetAllocationRequest(),
+		}
+		for _, x := range schedule.Scores(s.rules, known, h.Candidate) {
+			host.Scores = append(host.Scores, &cellgatev1.WeigherScore{
+				Weigher: x.Weigher, Multiplier: x.Multiplier, Raw: x.Raw, Normalized: x.Normalized, Score: x.Value,
+			})
+		}
+		out = append(out, host)
+	}
+	return out
+}
+
+// explainAll gives the refusal of the request of all instances, and the changes for it in place of those for the first one.
+func (s *selection) explainAll(ctx context.Context, out *cellgatev1.ExplainDestinationsResponse, instances []schedule.ID) error {
+	refusal, err := s.refusalOfAll(ctx, instances)
+	if err != nil {
+		return err
+	}
+	out.Changes, out.SmallestOperatorChange = nil, ""
+	if refusal == nil {
+		return nil
+	}
+	out.Refusal = refusal.Message
+	if refusal.Detail != nil {
+		d, _ := refusal.Detail.(*cellgatev1.NoValidHost)
+		out.Changes, out.SmallestOperatorChange, out.UnexaminedCells = d.GetChanges(), d.GetSmallestOperatorChange(), d.GetUnexaminedCells()
+	}
+	return nil
 }
 
 // refusalOfAll is how the request of all instances would be refused; nil if all find hosts.

@@ -90,56 +90,16 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 	if s.asksForClaims() {
 		consumers = wire.IDTexts(instances)
 	}
-	versions := make([]string, len(m.cells))
-	m.versions = versions
+	m.versions = make([]string, len(m.cells))
 	elsewhere := s.heldElsewhere(ctx, pending, placement)
 	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
-		queries := make([]*cellv1.Query, len(asks))
-		for i, a := range asks {
-			queries[i] = wire.EncodeQuery(&a.Query, placement)
-			queries[i].TableVersion, queries[i].UpToDate = versions[a.Cell], s.upToDate
-			if m.answers[a.Cell] == nil {
-				queries[i].ConsumerUuids = consumers
-			}
-		}
 		rounds++
 		s.rounds++
-		answers, took := s.round(ctx, rounds, m.cells, asks, queries)
+		answers, took := s.round(ctx, rounds, m.cells, asks, s.queries(m, asks, placement, consumers))
 		step.Without(took)
 		for i, got := range answers {
-			k := asks[i].Cell
-			s.cells[m.cells[k]].gate = cmp.Or(got.Proposal.GetGate(), s.cells[m.cells[k]].gate)
-			if got.Err != nil {
-				if err := fatalError(ctx, got.Err, pin); err != nil {
-					return nil, err
-				}
-				if err := s.incompleteSearch(m.cells[k], got.Err); err != nil {
-					return nil, err
-				}
-				s.markUnavailable(ctx, m.cells[k], got.Err)
-				plan.Lost(k)
-				continue
-			}
-			s.cells[m.cells[k]].answered = true
-			if got.By != nil {
-				s.cells[m.cells[k]].nextReplica = got.By
-			}
-			if pin {
-				versions[k] = got.Proposal.GetTableVersion()
-			}
-			m.truncated, m.mayBeStale = m.truncated || got.Proposal.GetTruncated(), m.mayBeStale || got.Proposal.GetMayBeStale()
-			m.existing = append(m.existing, existingClaimsIn(m.cells[k], got.Proposal)...)
-			p, err := wire.DecodeProposal(got.Proposal)
-			if err == nil {
-				err = plan.Answer(k, p)
-			}
-			if err != nil {
-				s.markUnavailable(ctx, m.cells[k], fault.Wrap(fault.Internal, err, "the cell's answer is malformed"))
-				plan.Lost(k)
-				continue
-			}
-			if m.answers[k] == nil {
-				m.answers[k] = p
+			if err := s.takeAnswer(ctx, m, plan, asks[i].Cell, got, pin); err != nil {
+				return nil, err
 			}
 		}
 		others, err := elsewhere()
@@ -161,6 +121,60 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		s.svc.shapes.put(key, m.result.Known)
 	}
 	return m, nil
+}
+
+// queries are the messages of a round, in the order of asks. A cell's first one asks for the consumers' claims too.
+func (s *selection) queries(m *merged, asks []schedule.Ask, placement []byte, consumers []string) []*cellv1.Query {
+	out := make([]*cellv1.Query, len(asks))
+	for i, a := range asks {
+		out[i] = wire.EncodeQuery(&a.Query, placement)
+		out[i].TableVersion, out[i].UpToDate = m.versions[a.Cell], s.upToDate
+		if m.answers[a.Cell] == nil {
+			out[i].ConsumerUuids = consumers
+		}
+	}
+	return out
+}
+
+// takeAnswer gives the answer of the plan's cell k to the plan. A cell without a usable answer is lost; an error ends
+// the merge.
+func (s *selection) takeAnswer(ctx context.Context, m *merged, plan *schedule.Plan, k int, got cellclient.Answer, pin bool) error {
+	cell := m.cells[k]
+	state := &s.cells[cell]
+	state.gate = cmp.Or(got.Proposal.GetGate(), state.gate)
+	if got.Err != nil {
+		if err := fatalError(ctx, got.Err, pin); err != nil {
+			return err
+		}
+		if err := s.incompleteSearch(cell, got.Err); err != nil {
+			return err
+		}
+		s.markUnavailable(ctx, cell, got.Err)
+		plan.Lost(k)
+		return nil
+	}
+	state.answered = true
+	if got.By != nil {
+		state.nextReplica = got.By
+	}
+	if pin {
+		m.versions[k] = got.Proposal.GetTableVersion()
+	}
+	m.truncated, m.mayBeStale = m.truncated || got.Proposal.GetTruncated(), m.mayBeStale || got.Proposal.GetMayBeStale()
+	m.existing = append(m.existing, existingClaimsIn(cell, got.Proposal)...)
+	p, err := wire.DecodeProposal(got.Proposal)
+	if err == nil {
+		err = plan.Answer(k, p)
+	}
+	if err != nil {
+		s.markUnavailable(ctx, cell, fault.Wrap(fault.Internal, err, "the cell's answer is malformed"))
+		plan.Lost(k)
+		return nil
+	}
+	if m.answers[k] == nil {
+		m.answers[k] = p
+	}
+	return nil
 }
 
 // round asks all cells of a round at once. It gives their answers in the order of asks, and
