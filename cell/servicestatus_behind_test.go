@@ -24,7 +24,7 @@ func readCopy(gateway string, behind time.Duration, dead time.Time, hosts ...int
 	for i, s := range req.GetServices() {
 		late := time.Duration(hosts[i]) * 3 * time.Second
 		beat := moment.Add(-late).Truncate(10 * time.Second).Add(late)
-		s.ChangedAt, s.LastSeen, s.Up = timestamppb.New(beat), timestamppb.New(beat), time.Since(beat) <= time.Minute
+		s.LastSeen, s.Up = timestamppb.New(beat), time.Since(beat) <= time.Minute
 		if beat.After(newest) {
 			newest = beat
 		}
@@ -81,7 +81,7 @@ func TestASilentHostComesBackWhereAClockIsAhead(t *testing.T) {
 						for i, s := range req.GetServices() {
 							if !beats(i) {
 								old := time.Now().Add(-2 * time.Minute)
-								s.ChangedAt, s.LastSeen, s.Up = timestamppb.New(old), timestamppb.New(old), false
+								s.LastSeen, s.Up = timestamppb.New(old), false
 							}
 						}
 						req.ReadTo = timestamppb.New(time.Now().Add(lead))

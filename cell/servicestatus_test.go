@@ -123,17 +123,9 @@ func TestWhatNovaSaysOfHostsOutlivesGatewaysAndReplicas(t *testing.T) {
 	})
 }
 
-// changedAt sets the time at which all services of a report were written.
-func changedAt(at time.Time, req *cellv1.ReportLegacyRequest) *cellv1.ReportLegacyRequest {
-	for _, s := range req.GetServices() {
-		s.ChangedAt = timestamppb.New(at)
-	}
-	return req
-}
-
-// serviceSays is a report of one host whose service was written at at.
+// serviceSays is a report of one host, from a reading of Nova's tables as they were at at.
 func serviceSays(gateway string, revision uint64, at time.Time, change func(*cellv1.LegacyService)) *cellv1.ReportLegacyRequest {
-	req := changedAt(at, legacyOf(gateway, 66, 1))
+	req := legacyOf(gateway, 66, 1)
 	req.Revision = revision
 	if !at.IsZero() {
 		req.ReadTo = timestamppb.New(at)
@@ -194,11 +186,6 @@ func TestOfSeveralReportsTheNewestReadingCounts(t *testing.T) {
 				r.register(plainState(1, 8))
 				r.pin(nativeState)
 				for _, req := range reports {
-					for _, s := range req.GetServices() {
-						if s.GetChangedAt().AsTime().IsZero() {
-							s.ChangedAt = nil
-						}
-					}
 					r.writeStatus(req)
 				}
 				got := r.rejected(query(1))

@@ -124,9 +124,6 @@ func servicesOf(x *novadb.Snapshot, now time.Time, down time.Duration) []*cellv1
 		if !s.LastSeenUp.IsZero() {
 			out[i].LastSeen = timestamppb.New(s.LastSeenUp)
 		}
-		if at := s.ChangedAt(); !at.IsZero() {
-			out[i].ChangedAt = timestamppb.New(at)
-		}
 	}
 	return out
 }

@@ -31,24 +31,6 @@ func TestAdminState_NovaIsRead_KeepsNovas(t *testing.T) {
 	}
 }
 
-// A report has the time at which a service's row was written: the newest of the row's times.
-func TestGateReport_ServiceWasChanged_HasTheTime(t *testing.T) {
-	at := time.Unix(1_000, 0)
-	for i, s := range []novadb.Service{
-		{UpdatedAt: at},
-		{UpdatedAt: at, LastSeenUp: at.Add(-time.Minute), CreatedAt: at.Add(-time.Hour)},
-		{UpdatedAt: at.Add(-time.Minute), LastSeenUp: at},
-		{CreatedAt: at},
-	} {
-		if got := servicesOf(&novadb.Snapshot{Services: []novadb.Service{s}}, at, time.Minute)[0].GetChangedAt(); !got.AsTime().Equal(at) {
-			t.Errorf("service %d: got %v", i, got)
-		}
-	}
-	if got := servicesOf(&novadb.Snapshot{Services: []novadb.Service{{}}}, at, time.Minute)[0].GetChangedAt(); got != nil {
-		t.Errorf("a service without times: got %v", got)
-	}
-}
-
 // A row that is no usable host is still a compute node of Nova's, so it is reported.
 func TestGateReport_RowsThatAreNoHosts_AreReported(t *testing.T) {
 	x := &novadb.Snapshot{At: time.Now(), Services: []novadb.Service{{ID: 1, Host: "h1"}, {ID: 2, Host: "h2"}}}

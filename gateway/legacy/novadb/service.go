@@ -26,18 +26,6 @@ type Service struct {
 	UpdatedAt      time.Time
 }
 
-// ChangedAt gives when the row was last written, by its writer's clock. Of two replicas of a
-// database, the one with the later time has the newer row.
-func (s *Service) ChangedAt() time.Time {
-	at := s.UpdatedAt
-	for _, t := range []time.Time{s.LastSeenUp, s.CreatedAt} {
-		if t.After(at) {
-			at = t
-		}
-	}
-	return at
-}
-
 // Up reports whether the service counts as up at a time of the server, as in Nova: its
 // heartbeat, else its creation, is within down of that time.
 func (s *Service) Up(now time.Time, down time.Duration) bool {

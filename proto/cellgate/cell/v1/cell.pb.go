@@ -423,9 +423,6 @@ type LegacyService struct {
 	// The compute nodes of the host, by uuid.
 	NodeUuids      []string `protobuf:"bytes,7,rep,name=node_uuids,json=nodeUuids,proto3" json:"node_uuids,omitempty"`
 	DisabledReason string   `protobuf:"bytes,8,opt,name=disabled_reason,json=disabledReason,proto3" json:"disabled_reason,omitempty"`
-	// When the row was written last, as the database that was read has it: replicas of it may
-	// be behind.
-	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// The compute nodes of the host whose rows Nova has, and the gateway cannot answer from: none of
 	// its hosts.
 	LeftOutUuids  []string `protobuf:"bytes,10,rep,name=left_out_uuids,json=leftOutUuids,proto3" json:"left_out_uuids,omitempty"`
@@ -517,13 +514,6 @@ func (x *LegacyService) GetDisabledReason() string {
 		return x.DisabledReason
 	}
 	return ""
-}
-
-func (x *LegacyService) GetChangedAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ChangedAt
-	}
-	return nil
 }
 
 func (x *LegacyService) GetLeftOutUuids() []string {
@@ -8592,7 +8582,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tinstances\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x18\x80\x80\x10R\tinstances\"a\n" +
 	"\x15FindUnclaimedResponse\x12\x1c\n" +
 	"\tunclaimed\x18\x01 \x01(\fR\tunclaimed\x12*\n" +
-	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xa2\x03\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xe7\x02\n" +
 	"\rLegacyService\x12\x1c\n" +
 	"\x04host\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x04host\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x1a\n" +
@@ -8603,9 +8593,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\tlast_seen\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12.\n" +
 	"\n" +
 	"node_uuids\x18\a \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xff\x7f\"\x04r\x02\x18$R\tnodeUuids\x121\n" +
-	"\x0fdisabled_reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0edisabledReason\x129\n" +
-	"\n" +
-	"changed_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x125\n" +
+	"\x0fdisabled_reason\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\x0edisabledReason\x125\n" +
 	"\x0eleft_out_uuids\x18\n" +
 	" \x03(\tB\x0f\xbaH\f\x92\x01\t\x10\xff\x7f\"\x04r\x02\x18$R\fleftOutUuids\"\x9c\x01\n" +
 	"\x14ReportLegacyResponse\x12%\n" +
@@ -9470,177 +9458,176 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	2,   // 6: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
 	109, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
 	109, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	109, // 9: cellgate.cell.v1.LegacyService.changed_at:type_name -> google.protobuf.Timestamp
-	110, // 10: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	108, // 11: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
-	8,   // 12: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	109, // 13: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	111, // 14: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
-	10,  // 15: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	71,  // 16: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	112, // 17: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	110, // 18: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	108, // 19: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	113, // 20: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	109, // 21: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
-	17,  // 22: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	109, // 23: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
-	36,  // 24: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
-	37,  // 25: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
-	37,  // 26: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
-	38,  // 27: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
-	39,  // 28: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
-	40,  // 29: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
-	23,  // 30: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
-	22,  // 31: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
-	21,  // 32: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
-	19,  // 33: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
-	20,  // 34: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
-	37,  // 35: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
-	36,  // 36: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
-	37,  // 37: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
-	36,  // 38: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
-	30,  // 39: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
-	32,  // 40: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
-	34,  // 41: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
-	35,  // 42: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
-	24,  // 43: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	26,  // 44: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	29,  // 45: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	25,  // 46: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
-	27,  // 47: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
-	28,  // 48: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
-	31,  // 49: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
-	33,  // 50: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
-	43,  // 51: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
-	41,  // 52: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
-	42,  // 53: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	42,  // 54: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
-	46,  // 55: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.GlobalStats
-	45,  // 56: cellgate.cell.v1.Query.tentative_placements:type_name -> cellgate.cell.v1.TentativePlacement
-	44,  // 57: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
-	57,  // 58: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
-	51,  // 59: cellgate.cell.v1.TryPlacementsRequest.start:type_name -> cellgate.cell.v1.StartTrial
-	53,  // 60: cellgate.cell.v1.TryPlacementsRequest.fill:type_name -> cellgate.cell.v1.FillTrial
-	55,  // 61: cellgate.cell.v1.TryPlacementsRequest.ask:type_name -> cellgate.cell.v1.AskTrial
-	52,  // 62: cellgate.cell.v1.TryPlacementsResponse.started:type_name -> cellgate.cell.v1.TrialStarted
-	54,  // 63: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
-	57,  // 64: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
-	114, // 65: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
-	112, // 66: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
-	115, // 67: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
-	65,  // 68: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
-	56,  // 69: cellgate.cell.v1.AskTrial.placements:type_name -> cellgate.cell.v1.TrialPlacement
-	44,  // 70: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
-	65,  // 71: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	66,  // 72: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	67,  // 73: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
-	116, // 74: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	71,  // 75: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	64,  // 76: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	62,  // 77: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	63,  // 78: cellgate.cell.v1.Proposal.nova_exception:type_name -> cellgate.cell.v1.NovaException
-	112, // 79: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
-	59,  // 80: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
-	58,  // 81: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast
-	117, // 82: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
-	118, // 83: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
-	61,  // 84: cellgate.cell.v1.NearMisses.openings:type_name -> cellgate.cell.v1.Opening
-	60,  // 85: cellgate.cell.v1.NearMisses.changes:type_name -> cellgate.cell.v1.Change
-	119, // 86: cellgate.cell.v1.Change.misses:type_name -> cellgate.v1.Miss
-	119, // 87: cellgate.cell.v1.Opening.misses:type_name -> cellgate.v1.Miss
-	69,  // 88: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	68,  // 89: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	120, // 90: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	70,  // 91: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	73,  // 92: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	74,  // 93: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	79,  // 94: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	79,  // 95: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	80,  // 96: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	81,  // 97: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	76,  // 98: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	77,  // 99: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	79,  // 100: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
-	120, // 101: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	108, // 102: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	78,  // 103: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	75,  // 104: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	32,  // 105: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	24,  // 106: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	26,  // 107: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	29,  // 108: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	120, // 109: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	108, // 110: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	70,  // 111: cellgate.cell.v1.SwapClaim.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	109, // 112: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	109, // 113: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	108, // 114: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	83,  // 115: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	116, // 116: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	84,  // 117: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	64,  // 118: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	116, // 119: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	64,  // 120: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	87,  // 121: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
-	78,  // 122: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
-	75,  // 123: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
-	121, // 124: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	122, // 125: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	109, // 126: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	108, // 127: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	121, // 128: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	97,  // 129: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
-	109, // 130: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
-	123, // 131: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
-	123, // 132: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	124, // 133: cellgate.cell.v1.ListDecisionsRequest.outcome:type_name -> cellgate.v1.DecisionOutcome
-	123, // 134: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	125, // 135: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	107, // 136: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	109, // 137: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	109, // 138: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 139: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	72,  // 140: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	85,  // 141: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	88,  // 142: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	90,  // 143: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	92,  // 144: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	94,  // 145: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	96,  // 146: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	101, // 147: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	103, // 148: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	105, // 149: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 150: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 151: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 152: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 153: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 154: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 155: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	49,  // 156: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
-	48,  // 157: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	82,  // 158: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	86,  // 159: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	89,  // 160: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	91,  // 161: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	93,  // 162: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	95,  // 163: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	98,  // 164: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	102, // 165: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	104, // 166: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	106, // 167: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 168: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 169: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 170: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 171: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 172: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 173: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	50,  // 174: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
-	157, // [157:175] is the sub-list for method output_type
-	139, // [139:157] is the sub-list for method input_type
-	139, // [139:139] is the sub-list for extension type_name
-	139, // [139:139] is the sub-list for extension extendee
-	0,   // [0:139] is the sub-list for field type_name
+	110, // 9: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	108, // 10: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	8,   // 11: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
+	109, // 12: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	111, // 13: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	10,  // 14: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
+	71,  // 15: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	112, // 16: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	110, // 17: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	108, // 18: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	113, // 19: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	109, // 20: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	17,  // 21: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
+	109, // 22: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	36,  // 23: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
+	37,  // 24: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
+	37,  // 25: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
+	38,  // 26: cellgate.cell.v1.Placement.group:type_name -> cellgate.cell.v1.Group
+	39,  // 27: cellgate.cell.v1.Placement.consume:type_name -> cellgate.cell.v1.Consumption
+	40,  // 28: cellgate.cell.v1.Placement.rules:type_name -> cellgate.cell.v1.Rules
+	23,  // 29: cellgate.cell.v1.Placement.nova:type_name -> cellgate.cell.v1.NovaRequest
+	22,  // 30: cellgate.cell.v1.Placement.isolated:type_name -> cellgate.cell.v1.Isolation
+	21,  // 31: cellgate.cell.v1.Placement.fallback:type_name -> cellgate.cell.v1.Fallback
+	19,  // 32: cellgate.cell.v1.Placement.tree:type_name -> cellgate.cell.v1.Tree
+	20,  // 33: cellgate.cell.v1.Tree.groups:type_name -> cellgate.cell.v1.ResourceGroup
+	37,  // 34: cellgate.cell.v1.Tree.same_subtree:type_name -> cellgate.cell.v1.NameSet
+	36,  // 35: cellgate.cell.v1.ResourceGroup.resources:type_name -> cellgate.cell.v1.Amount
+	37,  // 36: cellgate.cell.v1.ResourceGroup.member_of:type_name -> cellgate.cell.v1.NameSet
+	36,  // 37: cellgate.cell.v1.Fallback.resources:type_name -> cellgate.cell.v1.Amount
+	30,  // 38: cellgate.cell.v1.NovaRequest.flavor:type_name -> cellgate.cell.v1.NovaFlavor
+	32,  // 39: cellgate.cell.v1.NovaRequest.image:type_name -> cellgate.cell.v1.NovaImage
+	34,  // 40: cellgate.cell.v1.NovaRequest.hints:type_name -> cellgate.cell.v1.NovaHint
+	35,  // 41: cellgate.cell.v1.NovaRequest.retry:type_name -> cellgate.cell.v1.RetryHost
+	24,  // 42: cellgate.cell.v1.NovaRequest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	26,  // 43: cellgate.cell.v1.NovaRequest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	29,  // 44: cellgate.cell.v1.NovaRequest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	25,  // 45: cellgate.cell.v1.GuestNuma.cells:type_name -> cellgate.cell.v1.GuestCell
+	27,  // 46: cellgate.cell.v1.PciRequest.specs:type_name -> cellgate.cell.v1.PciSpec
+	28,  // 47: cellgate.cell.v1.PciSpec.properties:type_name -> cellgate.cell.v1.PciProperty
+	31,  // 48: cellgate.cell.v1.NovaFlavor.extra_specs:type_name -> cellgate.cell.v1.Pair
+	33,  // 49: cellgate.cell.v1.NovaImage.properties:type_name -> cellgate.cell.v1.ImageProperty
+	43,  // 50: cellgate.cell.v1.Rules.weighers:type_name -> cellgate.cell.v1.Weigher
+	41,  // 51: cellgate.cell.v1.Rules.options:type_name -> cellgate.cell.v1.Options
+	42,  // 52: cellgate.cell.v1.Options.metrics_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	42,  // 53: cellgate.cell.v1.Options.image_props_weight_setting:type_name -> cellgate.cell.v1.Ratio
+	46,  // 54: cellgate.cell.v1.Query.known:type_name -> cellgate.cell.v1.GlobalStats
+	45,  // 55: cellgate.cell.v1.Query.tentative_placements:type_name -> cellgate.cell.v1.TentativePlacement
+	44,  // 56: cellgate.cell.v1.ProposeBatchRequest.queries:type_name -> cellgate.cell.v1.Query
+	57,  // 57: cellgate.cell.v1.ProposeBatchResponse.proposals:type_name -> cellgate.cell.v1.Proposal
+	51,  // 58: cellgate.cell.v1.TryPlacementsRequest.start:type_name -> cellgate.cell.v1.StartTrial
+	53,  // 59: cellgate.cell.v1.TryPlacementsRequest.fill:type_name -> cellgate.cell.v1.FillTrial
+	55,  // 60: cellgate.cell.v1.TryPlacementsRequest.ask:type_name -> cellgate.cell.v1.AskTrial
+	52,  // 61: cellgate.cell.v1.TryPlacementsResponse.started:type_name -> cellgate.cell.v1.TrialStarted
+	54,  // 62: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
+	57,  // 63: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
+	114, // 64: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
+	112, // 65: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
+	115, // 66: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
+	65,  // 67: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
+	56,  // 68: cellgate.cell.v1.AskTrial.placements:type_name -> cellgate.cell.v1.TrialPlacement
+	44,  // 69: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
+	65,  // 70: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	66,  // 71: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	67,  // 72: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
+	116, // 73: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	71,  // 74: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	64,  // 75: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	62,  // 76: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	63,  // 77: cellgate.cell.v1.Proposal.nova_exception:type_name -> cellgate.cell.v1.NovaException
+	112, // 78: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
+	59,  // 79: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
+	58,  // 80: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast
+	117, // 81: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
+	118, // 82: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
+	61,  // 83: cellgate.cell.v1.NearMisses.openings:type_name -> cellgate.cell.v1.Opening
+	60,  // 84: cellgate.cell.v1.NearMisses.changes:type_name -> cellgate.cell.v1.Change
+	119, // 85: cellgate.cell.v1.Change.misses:type_name -> cellgate.v1.Miss
+	119, // 86: cellgate.cell.v1.Opening.misses:type_name -> cellgate.v1.Miss
+	69,  // 87: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	68,  // 88: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	120, // 89: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	70,  // 90: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	73,  // 91: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	74,  // 92: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	79,  // 93: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	79,  // 94: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	80,  // 95: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	81,  // 96: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	76,  // 97: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	77,  // 98: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	79,  // 99: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
+	120, // 100: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	108, // 101: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	78,  // 102: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	75,  // 103: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	32,  // 104: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	24,  // 105: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	26,  // 106: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	29,  // 107: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	120, // 108: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	108, // 109: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	70,  // 110: cellgate.cell.v1.SwapClaim.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	109, // 111: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	109, // 112: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	108, // 113: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	83,  // 114: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	116, // 115: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	84,  // 116: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	64,  // 117: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	116, // 118: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	64,  // 119: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	87,  // 120: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
+	78,  // 121: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
+	75,  // 122: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
+	121, // 123: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	122, // 124: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	109, // 125: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	108, // 126: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	121, // 127: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	97,  // 128: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
+	109, // 129: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
+	123, // 130: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
+	123, // 131: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	124, // 132: cellgate.cell.v1.ListDecisionsRequest.outcome:type_name -> cellgate.v1.DecisionOutcome
+	123, // 133: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	125, // 134: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	107, // 135: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	109, // 136: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	109, // 137: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 138: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	72,  // 139: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	85,  // 140: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	88,  // 141: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	90,  // 142: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	92,  // 143: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	94,  // 144: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	96,  // 145: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	101, // 146: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	103, // 147: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	105, // 148: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 149: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 150: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 151: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 152: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 153: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 154: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 155: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
+	48,  // 156: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	82,  // 157: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	86,  // 158: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	89,  // 159: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	91,  // 160: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	93,  // 161: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	95,  // 162: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	98,  // 163: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	102, // 164: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	104, // 165: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	106, // 166: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 167: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 168: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 169: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 170: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 171: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 172: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	50,  // 173: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
+	156, // [156:174] is the sub-list for method output_type
+	138, // [138:156] is the sub-list for method input_type
+	138, // [138:138] is the sub-list for extension type_name
+	138, // [138:138] is the sub-list for extension extendee
+	0,   // [0:138] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
