@@ -35,13 +35,13 @@ func TestOperationsOnAHostTakeUpClaims(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "a.sock")
 	cell := launch(t, true, cellArgs(t.TempDir())...)
-	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+door, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	cellAddr := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+cellAddr, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 	if _, text, status := typed(t.Context(), "", "agent", "claims", "--socket", socket); status != exitUnreachable || !strings.Contains(text, "no answer from the agent at "+socket) {
 		t.Errorf("without an agent: status %d\n%s", status, text)
 	}
-	p := launch(t, true, "agent", "--config", hostFile(t, dir, door), "--socket", socket)
+	p := launch(t, true, "agent", "--config", hostFile(t, dir, cellAddr), "--socket", socket)
 	uuid := p.await(`msg="agent starts" host=compute1 host_uuid=(\S+)`)[1]
 	p.await(`msg="every host is registered"`)
 	var host cellgatev1.GetHostResponse

@@ -54,11 +54,11 @@ func TestTheAgentOfThisHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	cell := launch(t, true, cellArgs(t.TempDir())...)
-	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+door, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	cellAddr := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+cellAddr, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 
-	file := hostFile(t, dir, door, "instances_dir: "+instances)
+	file := hostFile(t, dir, cellAddr, "instances_dir: "+instances)
 	out, stderr, status := typed(t.Context(), "", "agent", "--config", file, "--print", "-o", "json")
 	var printed agentv1.FullState
 	if err := protojson.Unmarshal([]byte(out), &printed); err != nil || status != exitDone {
@@ -96,20 +96,20 @@ func TestTheAgentOfThisHost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	hostFile(t, dir, door, "cpu_shared_set: none")
+	hostFile(t, dir, cellAddr, "cpu_shared_set: none")
 	hangUp()
 	p.await(`msg="the new configuration is not taken, the former one stays" err=".*cpu_shared_set`)
-	hostFile(t, dir, door, `nodename: "a\tb"`)
+	hostFile(t, dir, cellAddr, `nodename: "a\tb"`)
 	hangUp()
 	p.await(`msg="the new configuration is not taken, the former one stays" err=".*agent.host.nodename`)
-	hostFile(t, dir, door, "disabled: true", "disabled_reason: tested", "instances_dir: "+instances)
+	hostFile(t, dir, cellAddr, "disabled: true", "disabled_reason: tested", "instances_dir: "+instances)
 	hangUp()
 	p.await(`msg="the new configuration is taken"`)
-	hostFile(t, dir, door, "nodename: other\nlog:\n  level: debug")
+	hostFile(t, dir, cellAddr, "nodename: other\nlog:\n  level: debug")
 	hangUp()
 	p.await(`level=WARN msg="some of the new configuration takes a restart`)
 	p.await(`msg="the new configuration is taken"`)
-	hostFile(t, dir, door, "disabled: true", "disabled_reason: tested", "instances_dir: "+instances)
+	hostFile(t, dir, cellAddr, "disabled: true", "disabled_reason: tested", "instances_dir: "+instances)
 	p.stop()
 	// After a restart the agent reports the same host, with the current configuration.
 	p = launch(t, true, "agent", "--config", file)

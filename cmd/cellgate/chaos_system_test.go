@@ -144,19 +144,19 @@ func startSystem(t testing.TB, cells, hosts int, more func(kind string) []string
 		}
 		return append(args, "--log-level", "info")
 	}
-	var doors []string
+	var cellAddrs []string
 	for i := range cells {
-		name, door := fmt.Sprintf("cell%d", i+1), freePort(t)
+		name, cellAddr := fmt.Sprintf("cell%d", i+1), freePort(t)
 		uuid := fmt.Sprintf("c0000000-0000-4000-8000-%012d", i+1)
-		doors = append(doors, "--cell", name+"="+uuid+"@"+door)
+		cellAddrs = append(cellAddrs, "--cell", name+"="+uuid+"@"+cellAddr)
 		s.cells = append(s.cells, &member{t: t, name: name, log: filepath.Join(dir, name+".log"), args: extra("cell",
-			"cell", "--name", name, "--uuid", uuid, "--grpc", door, "--data", filepath.Join(dir, name))})
+			"cell", "--name", name, "--uuid", uuid, "--grpc", cellAddr, "--data", filepath.Join(dir, name))})
 		s.agents = append(s.agents, &member{t: t, name: "agents of " + name, log: filepath.Join(dir, name+".agents.log"), args: extra("agent",
-			"agent", "--cell", name, "--replica", door, "--hosts", fmt.Sprint(hosts))})
+			"agent", "--cell", name, "--replica", cellAddr, "--hosts", fmt.Sprint(hosts))})
 	}
 	s.gateway = &member{
 		t: t, name: "gateway", log: filepath.Join(dir, "gateway.log"),
-		args: extra("gateway", append([]string{"gateway", "--grpc", s.api, "--http", s.web}, doors...)...),
+		args: extra("gateway", append([]string{"gateway", "--grpc", s.api, "--http", s.web}, cellAddrs...)...),
 	}
 	conn, err := rpc.Dial(s.api)
 	if err != nil {

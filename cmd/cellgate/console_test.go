@@ -161,10 +161,10 @@ func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 	for i, hosts := range []string{"10000", "20"} {
 		name := fmt.Sprintf("cell%d", i+1)
 		cell := launch(t, true, "cell", "--name", name, "--uuid", fmt.Sprintf("c0000000-0000-4000-8000-00000000000%d", i+1), "--data", t.TempDir(), "--grpc", "127.0.0.1:0")
-		door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-		launch(t, true, "agent", "--cell", name, "--replica", door, "--hosts", hosts).await(`msg="every host is registered"`)
+		cellAddr := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+		launch(t, true, "agent", "--cell", name, "--replica", cellAddr, "--hosts", hosts).await(`msg="every host is registered"`)
 		cells = append(cells, cell)
-		args = append(args, "--cell", name+"="+door)
+		args = append(args, "--cell", name+"="+cellAddr)
 	}
 	gw := launch(t, true, args...)
 	starts := gw.await(`msg="gateway starts".* grpc=(\S+) http=(\S+)`)
@@ -401,10 +401,10 @@ func TestConsole_CellThenGatewayFallSilent_PagesSayWhatIsOld(t *testing.T) {
 	for i := range 2 {
 		name := fmt.Sprintf("cell%d", i+1)
 		cell := launch(t, true, "cell", "--name", name, "--uuid", fmt.Sprintf("c0000000-0000-4000-8000-00000000000%d", i+1), "--data", t.TempDir(), "--grpc", "127.0.0.1:0")
-		door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-		launch(t, true, "agent", "--cell", name, "--replica", door, "--hosts", "20").await(`msg="every host is registered"`)
+		cellAddr := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+		launch(t, true, "agent", "--cell", name, "--replica", cellAddr, "--hosts", "20").await(`msg="every host is registered"`)
 		cells = append(cells, cell)
-		args = append(args, "--cell", name+"="+door)
+		args = append(args, "--cell", name+"="+cellAddr)
 	}
 	starts := launch(t, true, args...).await(`msg="gateway starts".* grpc=(\S+) http=(\S+)`)
 	api := starts[1]

@@ -80,21 +80,21 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 	s := startSystem(t, 2, 2, nil)
 	s.awaitServing()
 	cell := append([]string{"cell"}, s.cells[0].args[1:]...)
-	data, door := s.cells[0].args[8], s.cells[0].args[6]
+	data, cellAddr := s.cells[0].args[8], s.cells[0].args[6]
 	before := contentsOf(t, data)
 	rows := diagnoses(t, exitDone, cell...)
 	must(t, rows, "shard "+data, found, "is of cell cell1")
 	must(t, rows, "lock of the shard", noted, "cellgate, cell cell1, pid")
-	must(t, rows, "cell.grpc "+door, warned, "is in use")
+	must(t, rows, "cell.grpc "+cellAddr, warned, "is in use")
 	if after := contentsOf(t, data); after["FORMAT"] != before["FORMAT"] || after["HOLDER"] != before["HOLDER"] || after["LOCK"] != before["LOCK"] {
 		t.Errorf("the shard's directory changed: %v, then %v", before, after)
 	}
 	rows = diagnoses(t, exitDone, append([]string{"gateway"}, s.gateway.args[1:]...)...)
 	must(t, rows, "gateway.grpc "+s.api, warned, "is in use")
-	must(t, rows, "cell cell1 at "+door, found, "2 of 2 hosts are up")
-	must(t, rows, "clock of cell cell1 at "+door, found, "apart from this one")
+	must(t, rows, "cell cell1 at "+cellAddr, found, "2 of 2 hosts are up")
+	must(t, rows, "clock of cell cell1 at "+cellAddr, found, "apart from this one")
 	rows = diagnoses(t, exitDone, append([]string{"agent"}, s.agents[0].args[1:]...)...)
-	must(t, rows, "cell cell1 at "+door, found, "takes reports of this cell's hosts")
+	must(t, rows, "cell cell1 at "+cellAddr, found, "takes reports of this cell's hosts")
 
 	// Faults: the cells' addresses are exchanged, a cell's directory and port are given to another
 	// cell, a shard is too new, and a cell is missing.
@@ -124,11 +124,11 @@ func TestDoctorNextToARunningSystem(t *testing.T) {
 // awaitServing waits until the health services and /readyz agree, and every host is up.
 func (s *realSystem) awaitServing() {
 	s.t.Helper()
-	doors := map[string]string{s.api: cellgatev1.Scheduler_ServiceDesc.ServiceName}
+	cellAddrs := map[string]string{s.api: cellgatev1.Scheduler_ServiceDesc.ServiceName}
 	for _, c := range s.cells {
-		doors[c.args[6]] = cellv1.CellScheduler_ServiceDesc.ServiceName
+		cellAddrs[c.args[6]] = cellv1.CellScheduler_ServiceDesc.ServiceName
 	}
-	for addr, service := range doors {
+	for addr, service := range cellAddrs {
 		conn, err := rpc.Dial(addr)
 		if err != nil {
 			s.t.Fatal(err)

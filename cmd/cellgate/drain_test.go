@@ -149,13 +149,13 @@ func TestDrainingGatewayAnswersEveryRequest(t *testing.T) {
 func TestDrainingCellLosesNothing(t *testing.T) {
 	testlong.Only(t, "TestDrainingGatewayAnswersEveryRequest")
 	w := startDrainWorld(t)
-	door := w.cells[0].args[6]
-	if state := w.health(t, door, "cellgate.cell.v1.CellScheduler"); state != healthpb.HealthCheckResponse_SERVING {
+	cellAddr := w.cells[0].args[6]
+	if state := w.health(t, cellAddr, "cellgate.cell.v1.CellScheduler"); state != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("the cell's health service says %s when ready", state)
 	}
 	w.terminate(w.cells[0], func() {
 		w.await(testwait.Limit, "draining is said", func(context.Context) (bool, string) {
-			state := w.health(t, door, "cellgate.cell.v1.CellScheduler")
+			state := w.health(t, cellAddr, "cellgate.cell.v1.CellScheduler")
 			return state == healthpb.HealthCheckResponse_NOT_SERVING, state.String()
 		})
 	})

@@ -28,18 +28,18 @@ func TestShippedExamplesRunAsASet(t *testing.T) {
 		}
 		return file
 	}
-	var doors []string
+	var cellAddrs []string
 	for n := 1; n <= 3; n++ {
 		shipped := fmt.Sprintf("127.0.0.1:910%d", n)
 		cell := launch(t, true, "cell", "--config", example(fmt.Sprintf("cell%d", n), shipped, "127.0.0.1:0"))
-		door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-		doors = append(doors, shipped, door)
+		cellAddr := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+		cellAddrs = append(cellAddrs, shipped, cellAddr)
 	}
 	for n := 1; n <= 3; n++ {
-		fleet := launch(t, true, "agent", "--config", example(fmt.Sprintf("agent%d", n), doors...))
+		fleet := launch(t, true, "agent", "--config", example(fmt.Sprintf("agent%d", n), cellAddrs...))
 		fleet.await(`msg="every host is registered"`)
 	}
-	gw := launch(t, true, "gateway", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--drain-delay", "0s", "--config", example("gateway", doors...))
+	gw := launch(t, true, "gateway", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--drain-delay", "0s", "--config", example("gateway", cellAddrs...))
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 
 	var cells cellgatev1.ListCellsResponse

@@ -14,11 +14,11 @@ import (
 func TestConfiguredExpressionsDecideInCells(t *testing.T) {
 	cell := launch(t, true, "cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001",
 		"--data", t.TempDir(), "--grpc", "127.0.0.1:0")
-	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", door, "--hosts", "5")
+	cellAddr := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", cellAddr, "--hosts", "5")
 	fleet.await(`msg="every host is registered"`)
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
-	text := "gateway:\n  drain_delay: 0s\n  cells: [{name: cell1, replicas: ['" + door + "']}]\n" +
+	text := "gateway:\n  drain_delay: 0s\n  cells: [{name: cell1, replicas: ['" + cellAddr + "']}]\n" +
 		"  filter_expression: facts.power.ok && facts.power.rack in ['a', 'b']\n  weigh_expression: facts.power.watts\n  weigh_multiplier: 1000\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -183,20 +183,20 @@ func (s *helpSystem) substitute() {
 	add("127.0.0.1:9090", is(s.api))
 
 	// The cells of deploy/examples, whose addresses the shipped files name.
-	var doors []string
+	var cellAddrs []string
 	for n := 1; n <= 3; n++ {
 		cell := launchIn(t, s.env, true, "cell", "--config", fmt.Sprintf("deploy/examples/cell%d.yaml", n), "--data", fmt.Sprintf("shipped/cell%d", n))
-		doors = append(doors, fmt.Sprintf("127.0.0.1:910%d", n), cell.await(`msg="cell starts".* grpc=(\S+)`)[1])
+		cellAddrs = append(cellAddrs, fmt.Sprintf("127.0.0.1:910%d", n), cell.await(`msg="cell starts".* grpc=(\S+)`)[1])
 	}
-	add(doors[0], is(doors[1]))
-	add(doors[2], is(doors[3]))
+	add(cellAddrs[0], is(cellAddrs[1]))
+	add(cellAddrs[2], is(cellAddrs[3]))
 	for _, name := range []string{"gateway", "agent"} {
 		file := filepath.Join("deploy", "examples", name+".yaml")
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, []byte(strings.NewReplacer(doors...).Replace(string(text))), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strings.NewReplacer(cellAddrs...).Replace(string(text))), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -234,7 +234,7 @@ func (s *helpSystem) substitute() {
 	// An agent of this machine serves its claims, in addition to those of the examples.
 	socket := filepath.Join(t.TempDir(), "a.sock")
 	add("/run/cellgate-agent/claims.sock", is(socket))
-	host := launchIn(t, s.env, true, "agent", "--config", "deploy/examples/agent.yaml", "--cell", "cell2", "--replica", doors[3], "--state-dir", "state", "--socket", socket)
+	host := launchIn(t, s.env, true, "agent", "--config", "deploy/examples/agent.yaml", "--cell", "cell2", "--replica", cellAddrs[3], "--state-dir", "state", "--socket", socket)
 	host.await(`msg="every host is registered"`)
 }
 

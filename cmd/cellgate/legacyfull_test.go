@@ -39,9 +39,9 @@ func startLegacyPair(t *testing.T, k legacytest.Kind, refresh time.Duration, fil
 	d := p.nova
 	novaRows(t, d, 1, 60)
 	fill(d)
-	dir, door := t.TempDir(), freePort(t)
+	dir, cellAddr := t.TempDir(), freePort(t)
 	members := []*member{{t: t, name: "cell1", log: filepath.Join(dir, "cell1.log"), args: []string{
-		"cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--grpc", door, "--data", filepath.Join(dir, "cell1"),
+		"cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--grpc", cellAddr, "--data", filepath.Join(dir, "cell1"),
 	}}}
 	for i := range 2 {
 		addr, file := freePort(t), filepath.Join(dir, fmt.Sprintf("gateway%d.yaml", i+1))
@@ -53,7 +53,7 @@ func startLegacyPair(t *testing.T, k legacytest.Kind, refresh time.Duration, fil
   breaker: {window: 60s}
   cells: [{name: cell1, uuid: c0000000-0000-4000-8000-000000000001, replicas: [%q]}]
   legacy: [{cell: cell1, database: %q, required_version: 68, refresh: %s, service_down_time: 1h}]
-`, addr, door, d.URL, refresh)
+`, addr, cellAddr, d.URL, refresh)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

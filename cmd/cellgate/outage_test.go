@@ -11,9 +11,9 @@ import (
 // A cell whose hosts are all down is reported in the cell's log and in the list of cells.
 func TestACellWithoutHostsSaysSo(t *testing.T) {
 	cell := launch(t, true, append(cellArgs(t.TempDir()), "--service-down-time", "1s", "--heartbeat-every", "200ms")...)
-	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+	cellAddr := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
 	cell.await(`msg="cell is ready"`)
-	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+door, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+cellAddr, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 	// Repeated until the cell has shown its newest version.
 	await := func(state string) {
@@ -31,7 +31,7 @@ func TestACellWithoutHostsSaysSo(t *testing.T) {
 		}
 	}
 	await(" no hosts ")
-	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", door, "--hosts", "5")
+	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", cellAddr, "--hosts", "5")
 	fleet.await(`msg="every host is registered"`)
 	await(" available ")
 	fleet.stop()

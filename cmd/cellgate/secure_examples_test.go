@@ -97,10 +97,10 @@ func TestSecureExamplesRunWithTheCertificatesOfTheDocumentation(t *testing.T) {
 		return testca.Put(dir, name+".yaml", []byte(strings.NewReplacer(append(more, replace...)...).Replace(readFile(t, secureExample(name)))))
 	}
 	cell := launch(t, true, "cell", "--config", example("cell1"))
-	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	fleet := launch(t, true, "agent", "--config", example("agent1", "127.0.0.1:9101", door))
+	cellAddr := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+	fleet := launch(t, true, "agent", "--config", example("agent1", "127.0.0.1:9101", cellAddr))
 	fleet.await(`msg="every host is registered"`)
-	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--config", example("gateway", "127.0.0.1:9101", door))
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--config", example("gateway", "127.0.0.1:9101", cellAddr))
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 
 	ca := []string{"--ca", filepath.Join(files, "ca.pem")}

@@ -113,19 +113,19 @@ func (b *stallsBench) startSystem() {
 	dir := t.TempDir()
 	s := &realSystem{t: t, hosts: b.hosts, api: freePort(t), web: freePort(t)}
 	b.system = s
-	door := freePort(t)
+	cellAddr := freePort(t)
 	const cellID = "c0000000-0000-4000-8000-000000000001"
 	s.cells = []*member{{t: t, name: "cell1", log: filepath.Join(dir, "cell1.log"), args: []string{
-		"cell", "--name", "cell1", "--uuid", cellID, "--data", filepath.Join(dir, "shard"), "--grpc", door,
+		"cell", "--name", "cell1", "--uuid", cellID, "--data", filepath.Join(dir, "shard"), "--grpc", cellAddr,
 	}}}
 	s.gateway = &member{t: t, name: "gateway", log: filepath.Join(dir, "gateway.log"), args: []string{
-		"gateway", "--grpc", s.api, "--http", s.web, "--cell", "cell1=" + cellID + "@" + door,
+		"gateway", "--grpc", s.api, "--http", s.web, "--cell", "cell1=" + cellID + "@" + cellAddr,
 	}}
 	var err error
 	if s.conn, err = rpc.Dial(s.api); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := rpc.Dial(door)
+	conn, err := rpc.Dial(cellAddr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func (b *stallsBench) startSystem() {
 		Simulation: sim, Every: 10 * time.Second, Burst: min(3000, b.hosts/3), BurstEvery: 3 * time.Second,
 	}, pace: make(chan pace)}
 	b.agents = &agentsBench{t: t, hosts: b.hosts, cell: s.cells[0], back: map[*agent.Host]bool{}, refused: map[string]float64{}}
-	fleet, err := agent.NewFleet(agent.FleetConfig{Cell: "cell1", Replicas: []string{door}}, agent.FleetDeps{
+	fleet, err := agent.NewFleet(agent.FleetConfig{Cell: "cell1", Replicas: []string{cellAddr}}, agent.FleetDeps{
 		Source: b.source, Dial: func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target) }, Accepted: b.agents.took,
 	})
 	if err != nil {

@@ -265,10 +265,10 @@ func TestClientCommandsAgainstARunningSystem(t *testing.T) {
 func TestSeparateProcessesMakeASystem(t *testing.T) {
 	cell := launch(t, true, "cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001",
 		"--data", t.TempDir(), "--grpc", "127.0.0.1:0")
-	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", door, "--hosts", "5")
+	cellAddr := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", cellAddr, "--hosts", "5")
 	fleet.await(`msg="every host is registered"`)
-	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+door, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	gw := launch(t, true, "gateway", "--drain-delay", "0s", "--cell", "cell1="+cellAddr, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	api := gw.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 
 	var placed cellgatev1.SelectDestinationsResponse

@@ -254,8 +254,8 @@ func TestCellAndAgentServeTheirOwnMetrics(t *testing.T) {
 	cell := launch(t, true, "cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001",
 		"--data", t.TempDir(), "--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
 	metrics := cell.await(`msg="metrics are served" metrics=(\S+)`)[1]
-	door := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
-	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", door, "--hosts", "5", "--metrics", "127.0.0.1:0")
+	cellAddr := cell.await(`msg="cell starts".* grpc=(\S+)`)[1]
+	fleet := launch(t, true, "agent", "--cell", "cell1", "--replica", cellAddr, "--hosts", "5", "--metrics", "127.0.0.1:0")
 	agents := fleet.await(`msg="metrics are served" metrics=(\S+)`)[1]
 	fleet.await(`msg="every host is registered"`)
 	if text := get(t, "http://"+metrics+"/metrics"); !strings.Contains(text, `cellgate_cell_hosts{cell="cell1",replica="cell1"} 5`) {

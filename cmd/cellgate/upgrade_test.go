@@ -212,18 +212,18 @@ func startUpgrade(t testing.TB, plan upgradePlan) *upgradeSystem {
 				k.build(fmt.Sprintf("d%07d-0000-4000-8000-%06d%06d", i+1, n, j), 1, 2048, 10)
 			}
 		}
-		door := freePort(t)
+		cellAddr := freePort(t)
 		u.cells = append(u.cells, c)
 		m := &member{t: t, name: c.name, log: filepath.Join(dir, c.name+".log"), args: []string{
-			"cell", "--name", c.name, "--uuid", c.uuid, "--grpc", door, "--data", filepath.Join(dir, c.name),
+			"cell", "--name", c.name, "--uuid", c.uuid, "--grpc", cellAddr, "--data", filepath.Join(dir, c.name),
 			"--gate-settle", plan.settle.String(),
 		}}
 		if plan.down > 0 {
 			m.args = append(m.args, "--service-down-time", plan.down.String(), "--heartbeat-every", plan.heartbeat.String())
 		}
 		u.members = append(u.members, m)
-		u.agents = append(u.agents, u.dial(door))
-		fmt.Fprintf(&cells, "    - {name: %s, uuid: %s, replicas: [%q]}\n", c.name, c.uuid, door)
+		u.agents = append(u.agents, u.dial(cellAddr))
+		fmt.Fprintf(&cells, "    - {name: %s, uuid: %s, replicas: [%q]}\n", c.name, c.uuid, cellAddr)
 		fmt.Fprintf(&tables, "    - {cell: %s, database: %q, api: %q, required_version: %d, refresh: %v}\n", c.name, c.db.URL, api.URL, newCompute, plan.refresh)
 	}
 	for i := range 2 {
