@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"cellgate/gateway/placement"
 )
@@ -33,6 +34,8 @@ const (
 	typesVersion  = 38
 	// maxAnswer bounds one answer, in bytes: a list of 100,000 providers has 80 MB.
 	maxAnswer = 256 << 20
+	// callTimeout bounds one call, with the reading of its answer.
+	callTimeout = time.Minute
 )
 
 // ErrTooOld is the error for a Placement older than microversion 1.28 (Rocky).
@@ -44,7 +47,7 @@ func NewClient(ctx context.Context, base string, transport http.RoundTripper, to
 	if u, err := url.Parse(base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("the address %q of Placement is no http or https URL", base)
 	}
-	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport}, token: token, version: "1.0"}
+	c := &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: transport, Timeout: callTimeout}, token: token, version: "1.0"}
 	var doc struct {
 		Versions []struct {
 			Max string `json:"max_version"`
