@@ -47,25 +47,23 @@ variable CELLGATE_CELL_<KEY> and a flag; flags win.`,
 		if err := s.err(); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
-		served, err := a.addCell(cmd.Context(), c.Cell, l, tls)
-		if err != nil {
+		if err := a.addCell(cmd.Context(), c.Cell, l, web, tls); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
-		a.addMetrics(web, served.Health(), tls)
 		a.log.Info("cell starts", "cell", c.Cell.Name, "grpc", l.Addr().String(), "shard", placeOf(c.Cell).String())
 		return a.run(cmd.Context())
 	})
 	return cmd
 }
 
-// addCell opens a cell's shard, and adds the shard, the cell's server and the cell. tls says which
-// callers the server admits.
-func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, tls *security.Server) (*cell.Cell, error) {
+// addCell opens a cell's shard, and adds the shard, the cell's server on l, its health and its metrics on
+// web, and the cell. web may be nil. tls says which callers both admit.
+func (a *assembly) addCell(ctx context.Context, c config.Cell, l, web net.Listener, tls *security.Server) error {
 	log := a.log.With("cell", c.Name)
 	c.Replica = cmp.Or(c.Replica, c.Name)
 	store, err := openShard(ctx, c, a.memTable, log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a.own("shard of "+c.Name, store)
 	tel := a.telemetry.Cell(c.Name, c.Replica)
@@ -83,15 +81,16 @@ func (a *assembly) addCell(ctx context.Context, c config.Cell, l net.Listener, t
 		Version: versionText(),
 	}, cell.Deps{Store: store, Log: a.log, Telemetry: tel})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	server := rpc.NewServer(log, slices.Concat(cell.ServerOptions(), tls.Options(), tel.ServerOptions())...)
 	s.Register(server)
 	healthService := rpc.ServeHealth(server)
-	// The cell stops before its server: it ends the agents' streams, and refuses requests while it
-	// loads or stops.
+	// The cell starts after its server, and stops before it: it ends the agents' streams, refuses
+	// requests while it loads or stops, and says so in its health.
 	a.add(lifecycle.GRPC("server of "+c.Name, server, tls.Ingress().Listener(l)))
-	a.add(lifecycle.Part{Name: c.Name, Run: s.Run, Ready: s.Ready()})
 	a.reportHealth(c.Name, s.Health(), healthService)
-	return s, nil
+	a.addMetrics(web, s.Health(), tls)
+	a.add(lifecycle.Part{Name: c.Name, Run: s.Run, Ready: s.Ready()})
+	return nil
 }

@@ -114,7 +114,7 @@ func (d *dev) build(ctx context.Context) error {
 	}
 	for i, l := range ports {
 		cell := d.devCell(i + 1)
-		if _, err := d.addCell(ctx, cell, l, tls); err != nil {
+		if err := d.addCell(ctx, cell, l, nil, tls); err != nil {
 			return err
 		}
 		d.cells = append(d.cells, config.GatewayCell{Name: cell.Name, UUID: cell.UUID, Replicas: []string{l.Addr().String()}})

@@ -34,7 +34,7 @@ func (a *assembly) addLegacyOnly(ctx context.Context, g config.Gateway, dial dia
 		own := config.Default().Cell
 		own.Name, own.UUID, own.Data = c.Name, c.UUID, ""
 		l := bufconn.Listen(1 << 20)
-		if _, err := a.addCell(ctx, own, l, tls); err != nil {
+		if err := a.addCell(ctx, own, l, nil, tls); err != nil {
 			return nil, nil, err
 		}
 		cells[i].Replicas = []string{memoryAddress(c.Name)}

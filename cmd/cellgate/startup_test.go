@@ -2,14 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"cellgate/internal/config"
+	"cellgate/internal/ingress"
 	"cellgate/internal/security/testca"
 	"cellgate/internal/testwait"
 )
@@ -176,5 +182,59 @@ func TestStartup_SeveralProblems_ErrorNamesAll(t *testing.T) {
 				t.Errorf("%s: %q is not in\n%s", c.args[0], text, stderr)
 			}
 		}
+	}
+}
+
+// A cell answers how far it is while it loads its table.
+func TestCell_WhileItLoads_HealthAndMetricsAnswer(t *testing.T) {
+	a := &assembly{log: slog.New(slog.DiscardHandler)}
+	c := config.Default().Cell
+	c.Name, c.UUID = "cell1", "c0000000-0000-4000-8000-000000000001"
+	l, err := a.listen("127.0.0.1:0", "grpc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web, err := a.listen("127.0.0.1:0", "metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.observe(config.Default().Telemetry, "cell"); err != nil {
+		t.Fatal(err)
+	}
+	tls, err := a.addServerTLS("cell.tls", config.ServerTLS{}, ingress.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.addCell(t.Context(), c, l, web, tls); err != nil {
+		t.Fatal(err)
+	}
+	for i := range a.parts {
+		if a.parts[i].Name == c.Name { // it gets no further
+			a.parts[i].Run = func(ctx context.Context) error { <-ctx.Done(); return nil }
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), testwait.Limit)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- a.run(ctx) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for path, want := range map[string]string{"/readyz": "is loading its shard", "/healthz": `"ok"`, "/metrics": "cellgate_build_info"} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+web.Addr().String()+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		text, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %s, no %q in %s (%v)", path, resp.Status, want, text, err)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
