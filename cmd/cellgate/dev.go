@@ -89,6 +89,10 @@ func (d *dev) build(ctx context.Context) error {
 		d.debug, err = d.listen(c.Pprof, "pprof")
 		s.add(err)
 	}
+	providers := d.cfg.Gateway.Placement
+	providers.Enabled, providers.TrustLoopback, providers.Listen = c.Placement != "", true, c.Placement
+	placement, err := d.listenPlacement(providers, "placement")
+	s.add(err)
 	ports := make([]net.Listener, c.Cells)
 	for i := range ports {
 		port := c.CellBasePort
@@ -128,11 +132,9 @@ func (d *dev) build(ctx context.Context) error {
 	if url := d.cfg.Dev.BusURL; url != "" {
 		g.Bus.Enabled, g.Bus.TransportURL = true, url
 	}
-	if at := d.cfg.Dev.Placement; at != "" {
-		g.Placement.Enabled, g.Placement.TrustLoopback, g.Placement.Listen = true, true, at
-		g.Placement.DefaultCell = d.cells[0].Name
-	}
-	if err := d.addGateway(g, gatewayConns{grpc: api, http: web, tls: tls, cells: dial}); err != nil {
+	g.Placement = providers
+	g.Placement.DefaultCell = d.cells[0].Name
+	if err := d.addGateway(g, gatewayConns{grpc: api, http: web, placementAPI: placement, tls: tls, cells: dial}); err != nil {
 		return err
 	}
 	d.add(lifecycle.Part{Name: "dev", Run: func(ctx context.Context) error {

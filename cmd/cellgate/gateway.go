@@ -44,6 +44,8 @@ flags win.`,
 		s.add(err)
 		web, err := a.listen(c.Gateway.HTTP, "http")
 		s.add(err)
+		placement, err := a.listenPlacement(c.Gateway.Placement, "placement-listen")
+		s.add(err)
 		tls, err := a.addServerTLS("gateway.tls", c.Gateway.TLS, ingressLimits(c.Gateway.Ingress, 0))
 		s.add(err)
 		dial, err := a.addClientTLS("gateway.cell_tls", c.Gateway.CellTLS)
@@ -56,7 +58,7 @@ flags win.`,
 		if c.Gateway.Cells, dial, err = a.addLegacyOnly(cmd.Context(), c.Gateway, dial); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
-		if err := a.addGateway(c.Gateway, gatewayConns{grpc: api, http: web, tls: tls, cells: dial, placement: details.placement, neutron: details.neutron}); err != nil {
+		if err := a.addGateway(c.Gateway, gatewayConns{grpc: api, http: web, placementAPI: placement, tls: tls, cells: dial, placement: details.placement, neutron: details.neutron}); err != nil {
 			return a.abandon(cmd.Context(), err)
 		}
 		a.log.Info("gateway starts", "grpc", api.Addr().String(), "http", web.Addr().String(), "cells", len(c.Gateway.Cells))
@@ -68,7 +70,9 @@ flags win.`,
 // gatewayConns are how others reach a gateway, and how it reaches them.
 type gatewayConns struct {
 	grpc, http net.Listener
-	// tls admits the callers of both.
+	// placementAPI is nil when the gateway does not serve it.
+	placementAPI net.Listener
+	// tls admits the callers of grpc and http.
 	tls *security.Server
 	// cells dials a replica of a cell.
 	cells dialFunc
@@ -157,7 +161,7 @@ func (a *assembly) addGateway(c config.Gateway, d gatewayConns) error {
 	if err := a.addBus(c.Bus, legacyCells, d.placement, g, conn); err != nil {
 		return err
 	}
-	if err := a.addPlacement(c, g, d.tls); err != nil {
+	if err := a.addPlacement(c, g, d.tls, d.placementAPI); err != nil {
 		return err
 	}
 	web := d.tls.Near(d.tls.HTTP(handler, rest.WriteError), d.http.Addr(), rest.WriteError)

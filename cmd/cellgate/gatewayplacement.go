@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -22,9 +23,18 @@ import (
 	"cellgate/internal/security"
 )
 
-// addPlacement adds the Placement API, when it is enabled. Keystone's tokens admit its callers: the
+// listenPlacement opens the listener of the Placement API; flag names the setting of its address. It
+// gives nil when the API is not enabled.
+func (a *assembly) listenPlacement(c config.Placement, flag string) (net.Listener, error) {
+	if !c.Enabled {
+		return nil, nil
+	}
+	return a.listen(c.Listen, flag)
+}
+
+// addPlacement adds the Placement API on l, when it is enabled. Keystone's tokens admit its callers: the
 // roles of the REST API do not count there.
-func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *security.Server) error {
+func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *security.Server, l net.Listener) error {
 	c := of.Placement
 	if !c.Enabled {
 		return nil
@@ -54,10 +64,6 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 	})
 	if err != nil {
 		return fmt.Errorf("gateway.placement: %w", err)
-	}
-	l, err := a.listen(c.Listen, "gateway.placement.listen")
-	if err != nil {
-		return err
 	}
 	if c.TapURL != "" {
 		if handler, err = a.addTap(c.TapURL, k, backend, handler); err != nil {

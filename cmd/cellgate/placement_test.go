@@ -189,6 +189,30 @@ func TestPlacement_OnTheNetwork_NeedsTLS(t *testing.T) {
 	}
 }
 
+// The start names all that is wrong at once, each by the flag that mends it.
+func TestPlacement_PortsInUse_FlagsAreNamed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	args := append(withPlacement("127.0.0.1:1", l.Addr().String()), "--tls-cert", "/nonexistent/cert", "--tls-key", "/nonexistent/key")
+	_, stderr, status := typed(t.Context(), "", args...)
+	for _, want := range []string{"give another address with --placement-listen", "/nonexistent/cert"} {
+		if status != exitRefused || !strings.Contains(stderr, want) {
+			t.Errorf("status %d, no %q in %s", status, want, stderr)
+		}
+	}
+	for want, args := range map[string][]string{
+		"127.0.0.1:9099 is the port of gateway.grpc": append(withPlacement("127.0.0.1:1", "127.0.0.1:9099"), "--grpc", "127.0.0.1:9099"),
+		"dev.placement: 0.0.0.0:8778 is not a loop":  {"dev", "--data", "d", "--placement", "0.0.0.0:8778"},
+	} {
+		if _, stderr, status := typed(t.Context(), "", args...); status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("status %d, no %q in %s", status, want, stderr)
+		}
+	}
+}
+
 func TestPlacement_BothSidesAreOne_IsRefused(t *testing.T) {
 	const from = "http://placement.example:8778"
 	for _, to := range []string{from, from + "/", "http://Placement.example:8778/cells/cell1", "https://placement.example:8778/cells/cell1/"} {

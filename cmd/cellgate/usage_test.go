@@ -154,7 +154,7 @@ func TestPortInUseChangesNothing(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	addr := l.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
-	for flag, value := range map[string]string{"grpc": addr, "http": addr, "cell-base-port": port} {
+	for flag, value := range map[string]string{"grpc": addr, "http": addr, "cell-base-port": port, "placement": addr} {
 		data := filepath.Join(t.TempDir(), "data")
 		args := []string{"dev", "--data", data, "--cells", "1", "--hosts", "1"}
 		for f, free := range map[string]string{"grpc": "127.0.0.1:0", "http": "127.0.0.1:0", "cell-base-port": "0"} {

@@ -92,6 +92,19 @@ func (l *loader) checkBreaker(g Gateway) {
 	}
 }
 
+// loopback checks an address that only this machine may reach, "" for none.
+func (l *loader) loopback(path, value, why string) {
+	if value == "" {
+		return
+	}
+	switch host, _, err := splitAddress(value, 0); {
+	case err != nil:
+		l.bad(path, "%v", err)
+	case !IsLoopback(host):
+		l.bad(path, "%s is not a loopback address: %s", value, why)
+	}
+}
+
 // apart checks that two addresses to listen on are not the same port of one machine.
 func (l *loader) apart(pathA, a, pathB, b string) {
 	hostA, portA, errA := splitAddress(a, 0)
@@ -181,14 +194,8 @@ func (l *loader) checkDev(d Dev) {
 	if last := d.CellBasePort + d.Cells - 1; d.CellBasePort < 0 || last > 65535 {
 		l.bad("dev.cell_base_port", "ports %d to %d are not all between 0 and 65535", d.CellBasePort, last)
 	}
-	if d.Pprof != "" {
-		switch host, _, err := splitAddress(d.Pprof, 0); {
-		case err != nil:
-			l.bad("dev.pprof", "%v", err)
-		case !IsLoopback(host):
-			l.bad("dev.pprof", "%s is not a loopback address: profiles tell too much to be served elsewhere", d.Pprof)
-		}
-	}
+	l.loopback("dev.pprof", d.Pprof, "profiles tell too much to be served elsewhere")
+	l.loopback("dev.placement", d.Placement, "its token is no secret")
 	if d.Once && !d.Sample {
 		l.bad("dev.once", "is of use with sample only")
 	}

@@ -16,6 +16,7 @@ func (l *loader) checkPlacement(g Gateway) {
 		l.bad("gateway.placement.listen", "%s is not a loopback address: set gateway.tls.cert and gateway.tls.key for TLS; or give --insecure to let tokens cross the network in the clear", p.Listen)
 	}
 	l.apart("gateway.http", g.HTTP, "gateway.placement.listen", p.Listen)
+	l.apart("gateway.grpc", g.GRPC, "gateway.placement.listen", p.Listen)
 	if p.DefaultCell != "" && !slices.ContainsFunc(g.Cells, func(c GatewayCell) bool { return c.Name == p.DefaultCell }) {
 		l.bad("gateway.placement.default_cell", "there is no cell %q in gateway.cells", p.DefaultCell)
 	}
