@@ -28,10 +28,6 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Service
 	if err != nil {
 		return fmt.Errorf("gateway.bus.host: %w", err)
 	}
-	secure, err := busTLS(c)
-	if err != nil {
-		return err
-	}
 	placement, err := busPlacement(c, p)
 	if err != nil {
 		return err
@@ -46,7 +42,7 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Service
 			Durable: c.DurableQueues, AutoDelete: c.AutoDelete, HA: c.HAQueues, Quorum: c.QuorumQueue,
 			DeliveryLimit: c.DeliveryLimit, MaxMemoryLength: c.MemoryLength, MaxMemoryBytes: c.MemoryBytes, TransientTTL: c.TransientTTL,
 		},
-		TLS: secure, SSL: c.SSL, VerifyHost: c.VerifyHost, Heartbeat: c.Heartbeat, Prefetch: c.Prefetch,
+		TLS: func() (*tls.Config, error) { return busTLS(c) }, SSL: c.SSL, VerifyHost: c.VerifyHost, Heartbeat: c.Heartbeat, Prefetch: c.Prefetch,
 		Timeout: c.Timeout, ClaimTTL: c.ClaimTTL, MaxAttempts: c.MaxAttempts, Reasons: c.Reasons, Placement: placement,
 		Notifications: notifications,
 	}, bus.Deps{
@@ -75,7 +71,7 @@ func busPlacement(c config.Bus, p novaconf.Service) (*keystone.Service, error) {
 	return s, nil
 }
 
-// busTLS reads the TLS files.
+// busTLS reads the TLS files. The bus calls it for each new connection.
 func busTLS(c config.Bus) (*tls.Config, error) {
 	out := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CA != "" {

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
 	"strings"
+	"sync"
 	"testing"
 
 	"cellgate/internal/novaconf"
+	"cellgate/internal/security/testca"
+	"cellgate/internal/testaddr"
+	"cellgate/internal/testwait"
 )
 
 func TestGatewayBus_NovaConf_GivesItsOptionsWithoutThePassword(t *testing.T) {
@@ -94,5 +100,59 @@ func TestServiceOf_AccountIsMissing_IsRefused(t *testing.T) {
 	}
 	if got, err := segments(true, whole, whole); got == nil || err != nil || got.Neutron.Type != "network" || got.Placement.Type != "placement" {
 		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// A gateway reads the certificate of the bus for each connection, so a broker that restarts after the old
+// one has ended gets the new one.
+func TestGatewayBus_CertificateIsReplaced_NextConnectionShowsIt(t *testing.T) {
+	dir, ca := t.TempDir(), testca.New("brokers")
+	server, serverKey := ca.Issue(testca.Leaf{Server: true})
+	pair, err := tls.X509KeyPair(server, serverKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := make(chan string)
+	var brokers sync.WaitGroup
+	defer brokers.Wait()
+	defer func() { _ = l.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
+	defer cancel()
+	brokers.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			secure := conn.(*tls.Conn)
+			if err := secure.HandshakeContext(ctx); err == nil {
+				select {
+				case shown <- secure.ConnectionState().PeerCertificates[0].SerialNumber.String():
+				case <-ctx.Done():
+				}
+			}
+			_ = conn.Close() // the gateway tries again
+		}
+	})
+	cert, key := ca.Write(dir, "gateway", testca.Leaf{})
+	launch(t, true, "gateway", "--cell", "cell1="+testaddr.Dead(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--drain-delay", "0s",
+		"--bus-enabled", "--bus-transport-url", "rabbit://u:p@"+l.Addr().String()+"/", "--bus-ssl",
+		"--bus-ca", testca.Put(dir, "ca.pem", ca.PEM), "--bus-cert", cert, "--bus-key", key)
+	next := func() string {
+		select {
+		case serial := <-shown:
+			return serial
+		case <-ctx.Done():
+			t.Fatal("the gateway does not connect, or shows the old certificate only")
+			return ""
+		}
+	}
+	first := next()
+	ca.Write(dir, "gateway", testca.Leaf{})
+	for next() == first { //nolint:revive // until the new one is shown
 	}
 }

@@ -32,9 +32,9 @@ type Config struct {
 	// Host is this gateway's name on the bus: its own queue is scheduler.HOST.
 	Host   string
 	Queues Queues
-	// TLS is used if SSL is set, or if the URL has ?ssl=1. Without RootCAs no certificate is
-	// verified.
-	TLS *tls.Config
+	// TLS gives what a connection uses if SSL is set, or if the URL has ?ssl=1; nil for the default. Without
+	// RootCAs no certificate is verified.
+	TLS func() (*tls.Config, error)
 	SSL bool
 	// VerifyHost demands that the broker's certificate names its address.
 	VerifyHost bool
@@ -123,7 +123,7 @@ func New(cfg Config, d Deps) (*Bus, error) {
 		cfg.RetryFrom, cfg.RetryMost = 250*time.Millisecond, 30*time.Second
 	}
 	if cfg.TLS == nil {
-		cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		cfg.TLS = func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12}, nil }
 	}
 	b := &Bus{
 		cfg: cfg, transport: t, as: d.As, cells: d.Cells, url: d.Transport, changed: d.Changed, tel: d.Telemetry, log: d.Log,

@@ -499,7 +499,8 @@ func TestRun_TLS_VerifiesTheBroker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBus(t, &gateway{answer: hosts("a")}, func(c *Config) {
-				c.TransportURL, c.TLS, c.VerifyHost = p.url()+"?ssl=1", &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: tt.roots}, tt.verify
+				c.TransportURL, c.VerifyHost = p.url()+"?ssl=1", tt.verify
+				c.TLS = func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: tt.roots}, nil }
 			})
 			b.names.common, b.names.own = "scheduler_tls", "scheduler_tls.test"
 			session, err := b.connect(t.Context(), b.transport.brokers[0])

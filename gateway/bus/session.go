@@ -61,12 +61,11 @@ func (b *Bus) login(ctx context.Context, t *transport, at broker, open func(*amq
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // unblocks reads and writes
 	var link net.Conn = conn
 	if ssl := t.ssl; ssl != nil && *ssl || ssl == nil && b.cfg.SSL {
-		secure := tls.Client(conn, tlsFor(b.cfg.TLS, at.host(), b.cfg.VerifyHost))
-		if err := secure.HandshakeContext(ctx); err != nil {
+		link, err = b.encrypt(ctx, conn, at.host())
+		if err != nil {
 			_ = conn.Close()
 			return fmt.Errorf("TLS: %w", err)
 		}
-		link = secure
 	}
 	made, err := amqp.Open(link, amqp.Config{
 		SASL: []amqp.Authentication{&amqp.PlainAuth{Username: at.user, Password: at.password}}, Vhost: t.vhost,
@@ -84,16 +83,19 @@ func (b *Bus) login(ctx context.Context, t *transport, at broker, open func(*amq
 	return nil
 }
 
-// tlsFor gives the TLS configuration for one broker. Without verify, the chain is verified
-// but not the name, which is Nova's default.
-func tlsFor(base *tls.Config, host string, verify bool) *tls.Config {
-	c := base.Clone()
-	c.ServerName = host
-	if !verify {
-		chain := verifyChain(c.RootCAs)
-		c.InsecureSkipVerify, c.VerifyConnection = true, chain
+// encrypt makes the TLS handshake with a broker. Without VerifyHost, the chain is verified but not the
+// name, which is Nova's default.
+func (b *Bus) encrypt(ctx context.Context, conn net.Conn, host string) (net.Conn, error) {
+	c, err := b.cfg.TLS()
+	if err != nil {
+		return nil, err
 	}
-	return c
+	c.ServerName = host
+	if !b.cfg.VerifyHost {
+		c.InsecureSkipVerify, c.VerifyConnection = true, verifyChain(c.RootCAs)
+	}
+	secure := tls.Client(conn, c)
+	return secure, secure.HandshakeContext(ctx)
 }
 
 func (s *session) open() (err error) {

@@ -78,10 +78,10 @@ type Bus struct {
 	TransientTTL  time.Duration `yaml:"transient_queues_ttl" range:"1s.." help:"Nova's rabbit_transient_queues_ttl"`
 	Heartbeat     time.Duration `yaml:"heartbeat" range:"1s..1h" help:"after how long without a sign of life a broker counts as gone; Nova's heartbeat_timeout_threshold"`
 	SSL           bool          `yaml:"ssl" help:"reach the brokers by TLS; ?ssl=1 in transport_url does too"`
-	CA            string        `yaml:"ca" help:"PEM file of the CAs of the brokers, or system; empty: their certificates are not verified, as Nova does"`
+	CA            string        `yaml:"ca" reload:"file" help:"PEM file of the CAs of the brokers, or system; empty: their certificates are not verified, as Nova does"`
 	VerifyHost    bool          `yaml:"verify_host" help:"the brokers' certificates must have the names of transport_url; needs ca"`
-	Cert          string        `yaml:"cert" help:"PEM file of this client's certificate"`
-	Key           string        `yaml:"key" help:"PEM file of its key"`
+	Cert          string        `yaml:"cert" reload:"file" help:"PEM file of this client's certificate"`
+	Key           string        `yaml:"key" reload:"file" help:"PEM file of its key"`
 	Prefetch      int           `yaml:"prefetch" range:"1..10000" help:"requests of the bus that are worked on at once; the rest waits in the queue"`
 	Timeout       time.Duration `yaml:"timeout" range:"1s..30m" help:"how long a request is repeated while cells are out of reach; then the conductor gets an error"`
 	ClaimTTL      time.Duration `yaml:"claim_ttl" range:"1s..1h" help:"lease of the claims: how long a build may take until its host reports the instance"`
