@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -137,10 +136,10 @@ func lockedBy(path string) (pid int, err error) {
 	return int(lock.Pid), nil
 }
 
-// lastWriteBelow gives the time of the last write below a directory. Files that disappear meanwhile are ignored: the
-// store may be running.
+// lastWriteBelow gives the time of the last write below a directory, also if dir is a link to it, as systemd makes for
+// StateDirectory with DynamicUser. Files that disappear meanwhile are ignored: the store may be running.
 func lastWriteBelow(dir string) (at time.Time, err error) {
-	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+	err = fs.WalkDir(os.DirFS(dir), ".", func(_ string, e fs.DirEntry, err error) error {
 		if err == nil {
 			var info fs.FileInfo
 			if info, err = e.Info(); err == nil && !e.IsDir() && info.ModTime().After(at) {
