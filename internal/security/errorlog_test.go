@@ -2,6 +2,7 @@ package security
 
 import (
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -57,6 +58,54 @@ func TestRefusedConnectionsOfHTTPAreCountedAndLoggedNowAndThen(t *testing.T) {
 	}
 	if all := r.counts(); len(all) != 1 || all["TLS handshake UNAUTHENTICATED"] != tries {
 		t.Errorf("counts %+v", all)
+	}
+}
+
+// A load balancer's health check opens a connection and closes it. Nobody is refused.
+func TestHandshake_CallerLeavesBefore_IsNoRefusal(t *testing.T) {
+	r := newRig(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	// meet has a caller do something and leave, and gives the counts of both servers.
+	meet := func(do func(*net.TCPConn) error) map[string]uint64 {
+		for _, serve := range []func(net.Conn){
+			func(conn net.Conn) {
+				if _, _, err := r.s.credentials().ServerHandshake(conn); err == nil {
+					t.Error("the handshake succeeded")
+				}
+			},
+			func(conn net.Conn) { // as net/http does
+				if err := tls.Server(conn, r.s.tlsConfig(nil)).Handshake(); err != nil {
+					slog.NewLogLogger(r.s.ErrorLog().Handler(), slog.LevelWarn).Printf("http: TLS handshake error from %s: %v", conn.RemoteAddr(), err)
+				}
+			},
+		} {
+			caller, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := l.Accept()
+			if err = errors.Join(err, do(caller.(*net.TCPConn)), caller.Close()); err != nil {
+				t.Fatal(err)
+			}
+			serve(conn)
+			_ = conn.Close()
+		}
+		return r.counts()
+	}
+	for what, do := range map[string]func(*net.TCPConn) error{
+		"closes": func(*net.TCPConn) error { return nil },
+		"resets": func(c *net.TCPConn) error { return c.SetLinger(0) },
+	} {
+		if n := meet(do); len(n) != 0 {
+			t.Errorf("a caller that %s the connection counts: %v", what, n)
+		}
+	}
+	if n := meet(func(c *net.TCPConn) error { _, err := c.Write([]byte("no TLS at all")); return err }); n["TLS handshake UNAUTHENTICATED"] != 2 {
+		t.Errorf("callers without TLS count: %v", n)
 	}
 }
 

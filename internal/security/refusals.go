@@ -2,7 +2,10 @@ package security
 
 import (
 	"context"
+	"io"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"cellgate/internal/fault"
@@ -32,8 +35,12 @@ const (
 	otherMethods = "another method"
 )
 
-// add counts a refusal. who may be nil.
+// add counts a refusal. who may be nil. A connection that its caller closed before the handshake, as the
+// health checks of load balancers do, is none.
 func (r *refusals) add(ctx context.Context, method, from string, who *Identity, err error) {
+	if why := err.Error(); method == handshake && (why == io.EOF.Error() || strings.HasSuffix(why, syscall.ECONNRESET.Error())) {
+		return
+	}
 	if _, known := access[method]; !known && method != handshake && method != "/v1/" && method != "/" {
 		method = otherMethods
 	}
