@@ -84,6 +84,14 @@ func TestSecureExamplesRunWithTheCertificatesOfTheDocumentation(t *testing.T) {
 	if out, err := again.CombinedOutput(); err == nil || !strings.Contains(string(out), "is there already") {
 		t.Errorf("a second CA over the first: %v %s", err, out)
 	}
+	for want, args := range map[string][]string{
+		"certs.sh DIR server NAME SAN": {files, "server", "another"},
+		"nowhere/ca.pem":               {filepath.Join(dir, "nowhere"), "server", "another", "DNS:another"},
+	} {
+		if out, err := exec.Command("../../deploy/tls/certs.sh", args...).CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("certs.sh %v: %v, no %q in %s", args, err, want, out)
+		}
+	}
 	out, stderr, status := typed(t.Context(), "", "token", "new", "--role", "reader", "--name", "dashboard")
 	lines := strings.SplitAfter(out, "\n")
 	if status != exitDone || len(lines) != 3 {

@@ -6,29 +6,32 @@
 # Gives DIR/NAME.pem and DIR/NAME-key.pem, in place of those that were there. DAYS is
 # how long it is valid (90; a CA ten years).
 set -euo pipefail
-dir=$1 kind=$2 name=$3 alternatives=${4-}
+dir=${1-} kind=${2-} name=${3-} alternatives=${4-}
+case $#:$kind in
+  3:ca) ;;
+  4:server) use=serverAuth ;;
+  4:caller) use=clientAuth alternatives=URI:${alternatives//,/,URI:} ;;
+  *) sed -n '3,5s/^# *//p' "$0" >&2; exit 2 ;;
+esac
+# ssl runs openssl, and shows its output only if it fails.
+ssl() { local out; out=$(openssl "$@" 2>&1) || { echo "openssl $1: $out" >&2; exit 1; }; }
 umask 077
 mkdir -p "$dir"
 
 if [ "$kind" = ca ]; then
   [ ! -e "$dir/ca-key.pem" ] || { echo "$dir/ca-key.pem is there already" >&2; exit 1; }
-  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days "${DAYS-3650}" -subj "/CN=$name" \
+  ssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days "${DAYS-3650}" -subj "/CN=$name" \
     -addext 'basicConstraints=critical,CA:TRUE,pathlen:0' -addext 'keyUsage=critical,keyCertSign,cRLSign' \
-    -keyout "$dir/ca-key.pem" -out "$dir/ca.pem" 2>/dev/null
+    -keyout "$dir/ca-key.pem" -out "$dir/ca.pem"
   exit
 fi
-case $kind in
-  server) use=serverAuth ;;
-  caller) use=clientAuth alternatives=URI:${alternatives//,/,URI:} ;;
-  *) echo "certs.sh DIR ca|server|caller NAME ..." >&2; exit 2 ;;
-esac
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
-openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -subj "/CN=$name" -keyout "$new/key" -out "$new/request" 2>/dev/null
+ssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -subj "/CN=$name" -keyout "$new/key" -out "$new/request"
 printf '%s\n' 'basicConstraints=critical,CA:FALSE' 'keyUsage=critical,digitalSignature' \
   "extendedKeyUsage=$use" "subjectAltName=$alternatives" >"$new/extensions"
-openssl x509 -req -in "$new/request" -CA "$dir/ca.pem" -CAkey "$dir/ca-key.pem" -days "${DAYS-90}" \
-  -extfile "$new/extensions" -out "$new/cert" 2>/dev/null
+ssl x509 -req -in "$new/request" -CA "$dir/ca.pem" -CAkey "$dir/ca-key.pem" -days "${DAYS-90}" \
+  -extfile "$new/extensions" -out "$new/cert"
 # Each file changes at once; a process that reads a new key beside an old certificate
 # keeps what it had until both fit.
 cp "$new/key" "$dir/.$name-key" && mv "$dir/.$name-key" "$dir/$name-key.pem"
