@@ -60,11 +60,12 @@ func units(t *testing.T) []string {
 	return files
 }
 
-// hardening is the settings that every unit has.
+// hardening is the settings that every unit has, most of which take rights away.
 var hardening = map[string]string{
 	"NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
 	"PrivateTmp": "yes", "PrivateDevices": "yes", "RestrictNamespaces": "yes", "MemoryDenyWriteExecute": "yes",
 	"SystemCallArchitectures": "native", "DynamicUser": "yes", "UMask": "0077",
+	"Restart": "always", // SIGHUP is a clean end for on-failure
 }
 
 func TestUnitsRunCommandsThereAreAndAreHardened(t *testing.T) {
