@@ -5,8 +5,10 @@
 rm -f "$out"/{cell,agents}[0-9]*.log "$out/gateway.log" # of the run before
 data=$(mktemp -d)
 declare -A pid command
+crashed=
 finish() {
   status=$?
+  [ -z "$crashed" ] || status=1
   trap - EXIT
   kill -TERM "${pid[@]}" 2>/dev/null || true
   for name in "${!pid[@]}"; do
@@ -34,7 +36,7 @@ start() { # NAME [ARGUMENT...]: starts a process, with the arguments that it had
 }
 stop() { # NAME SIGNAL
   kill "-$2" "${pid[$1]}"
-  wait "${pid[$1]}" 2>/dev/null || [ "$2" = KILL ] || echo "$1 did not end well; see $out/$1.log" >&2
+  wait "${pid[$1]}" 2>/dev/null || [ "$2" = KILL ] || { crashed=1; echo "$1 did not end well; see $out/$1.log" >&2; }
 }
 
 names= addrs=
