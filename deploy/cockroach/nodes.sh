@@ -2,7 +2,7 @@
 # nodes.sh runs three CockroachDB nodes on this machine's loopback, for drills. README.md here says
 # what cellgate does in each. Needs a cockroach binary in PATH, or COCKROACH=/path/to/it.
 #
-#   nodes.sh start [DIR]     starts nodes 1 to 3 in DIR (cockroach-drill) and makes the cluster
+#   nodes.sh start           starts nodes 1 to 3 in $DRILL_DIR (cockroach-drill) and makes the cluster
 #   nodes.sh kill N          kills node N without a warning
 #   nodes.sh stop N          lets node N finish, then stops it
 #   nodes.sh run N           runs node N again
@@ -18,6 +18,7 @@ join=127.0.0.1:$PORT,127.0.0.1:$((PORT + 1)),127.0.0.1:$((PORT + 2))
 node() { case ${1:-} in 1 | 2 | 3) ;; *) echo "nodes.sh: the node is 1, 2 or 3, not \"${1:-}\"" >&2 && exit 2 ;; esac; }
 pid() { cat "$DIR/$1.pid"; }
 run() {
+	! kill -0 "$(pid "$1" 2>/dev/null)" 2>/dev/null || { echo "nodes.sh: node $1 runs already" >&2 && exit 1; }
 	at=$((PORT + $1 - 1))
 	"$COCKROACH" start --insecure --join="$join" --listen-addr=127.0.0.1:$at --http-addr=127.0.0.1:$((at + 100)) \
 		--locality="zone=z$1" --store="path=$DIR/$1" --cache=256MiB --max-sql-memory=256MiB >"$DIR/$1.log" 2>&1 &
@@ -39,7 +40,6 @@ stop() {
 
 case ${1:-} in
 start)
-	DIR=${2:-$DIR}
 	mkdir -p "$DIR"
 	for n in 1 2 3; do run $n; done
 	for _ in $(seq 60); do
