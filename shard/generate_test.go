@@ -219,6 +219,28 @@ func nameLeases(t *rapid.T, claims map[string]*Claim, ops []Op) {
 	}
 }
 
+// nameMoves makes most writes of two consumers such as Nova sends for a move: the second gets what the first holds.
+func nameMoves(t *rapid.T, claims map[string]*Claim, ops []Op) {
+	for _, op := range ops {
+		if op.WritePlacement == nil || len(op.WritePlacement.Consumers) < 2 || rapid.IntRange(0, 3).Draw(t, "no move") == 0 {
+			continue
+		}
+		from, to := &op.WritePlacement.Consumers[0], &op.WritePlacement.Consumers[1]
+		var held []RootAllocations
+		for _, id := range slices.Sorted(maps.Keys(claims)) {
+			c := claims[id]
+			if c.State.Live() && c.ConsumerUUID == from.UUID && len(c.Allocations) > 0 &&
+				!slices.ContainsFunc(held, func(r RootAllocations) bool { return r.HostUUID == c.HostUUID }) {
+				held = append(held, RootAllocations{HostUUID: c.HostUUID, Allocations: c.Allocations})
+			}
+		}
+		if len(held) > 0 {
+			from.Allocations, to.Allocations = nil, held
+			from.AnyGeneration, to.AnyGeneration = true, true
+		}
+	}
+}
+
 // dateStates sets InstancesAt in some host states: about the time of a claim's last write, or up to
 // 30 s ago. InstancesAt has no effect in an agent's state.
 func dateStates(t *rapid.T, now time.Time, claims map[string]*Claim, ops []Op) {

@@ -216,8 +216,8 @@ func (t *transaction) takeOver(ref *ClaimRef) Outcome {
 	return Outcome{Claim: &n}
 }
 
-// expire ends a PENDING claim whose lease is over, and does nothing to any
-// other.
+// expire ends a PENDING claim whose lease is over, and does nothing to any other. If Nova's migration holds the
+// instance's former claim, the claim is confirmed instead (isMovedByNova).
 func (t *transaction) expire(ref *ClaimRef) Outcome {
 	if r := ref.problem(); r != "" {
 		return refused(fault.InvalidRequest, "%s", r)
@@ -229,7 +229,16 @@ func (t *transaction) expire(ref *ClaimRef) Outcome {
 	if c.State != Pending || !t.leaseIsOver(c) {
 		return Outcome{Claim: c}
 	}
+	if !c.rejected() && !t.movesAnother(c) && t.isMovedByNova(c.ConsumerUUID) {
+		return Outcome{Claim: t.setState(c.awaiting(true), Confirmed)}
+	}
 	return Outcome{Claim: t.setState(c, Expired)}
+}
+
+// isMovedByNova reports whether the Placement API gave an instance's claim to another consumer: Nova does so for each
+// resize or migration, which may take hours. Nova then ends the instance's new claim itself, however the move ends.
+func (t *transaction) isMovedByNova(instance string) bool {
+	return slices.ContainsFunc(t.view.TransferredFrom[instance], func(id string) bool { return t.view.Claims[id].Allocated })
 }
 
 // setState moves a claim to another state, and updates its host's usage.

@@ -16,8 +16,9 @@ type Op struct {
 	// TakeOver gives a live claim, also a CONFIRMED one, to an attempt. An ended claim is refused, CLAIM_EXPIRED. A
 	// claim that already has the attempt is unchanged.
 	TakeOver *ClaimRef
-	// Expire ends a claim whose lease is over; it is a no-op when the claim is
-	// no longer PENDING or its lease is not over in store time.
+	// Expire ends a claim whose lease is over; it is a no-op when the claim is no longer PENDING or its lease is not
+	// over in store time. While the Placement API has given the instance's former claim to another consumer (Nova's
+	// migration), the claim is confirmed instead.
 	Expire *ClaimRef
 	Pin    *NewPin
 	Unpin  *Unpin

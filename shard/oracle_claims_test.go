@@ -51,6 +51,11 @@ func (o *oracle) forInstance(instance string) []*Claim {
 	return cs
 }
 
+// byNova reports whether a write of the Placement API gave a live claim of the instance to another consumer.
+func (o *oracle) byNova(instance string) bool {
+	return slices.ContainsFunc(o.claims, func(c *Claim) bool { return c.State.Live() && c.Allocated && c.TransferredFrom == instance })
+}
+
 func instanceOf(c *Claim) string {
 	if c.TransferredFrom == "" {
 		return c.ConsumerUUID

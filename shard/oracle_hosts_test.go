@@ -221,6 +221,10 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 	for _, i := range p.Instances {
 		all := slices.DeleteFunc(o.forInstance(i.UUID), func(c *Claim) bool { return !o.onCompute(c) && c.HostUUID != p.Host.UUID })
 		here := slices.DeleteFunc(slices.Clone(all), func(c *Claim) bool { return c.HostUUID != p.Host.UUID })
+		own := slices.DeleteFunc(slices.Clone(here), func(c *Claim) bool { return c.ConsumerUUID != i.UUID })
+		if o.byNova(i.UUID) && len(own) == 1 {
+			here = own
+		}
 		switch {
 		case len(all) == 0 && len(o.onComputes(i.UUID)) > 0:
 			a.conflicts++

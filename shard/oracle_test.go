@@ -215,7 +215,12 @@ func (o *oracle) decide(now time.Time, op Op) answer {
 		if c == nil || c.ConsumerUUID != op.Expire.ConsumerUUID {
 			return answer{}
 		}
-		if c.State == Pending && !c.ExpiresAt.After(now) {
+		switch {
+		case c.State != Pending || c.ExpiresAt.After(now):
+		case o.byNova(c.ConsumerUUID) && (c.Verdict == nil || c.Verdict.Outcome == "OK") && !has(o.live(c.ConsumerUUID), c.Moves):
+			await(c, true)
+			o.confirm(c)
+		default:
 			c.State = Expired
 		}
 		return of(c)

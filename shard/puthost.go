@@ -167,6 +167,10 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 			here = append(here, c)
 		}
 	}
+	own := slices.DeleteFunc(slices.Clone(here), func(c *Claim) bool { return c.TransferredFrom != "" })
+	if len(own) == 1 && t.isMovedByNova(i.UUID) {
+		here = own // if it was resized within the host, Nova ends both claims
+	}
 	switch {
 	case len(here) == 0:
 		o.ClaimedElsewhere++

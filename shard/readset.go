@@ -47,6 +47,7 @@ func ReadSetOf(ops []Op) ReadSet {
 			claims.add(&f.Claims, op.TakeOver.ClaimID)
 		case op.Expire != nil:
 			claims.add(&f.Claims, op.Expire.ClaimID)
+			consumers.add(&f.Consumers, op.Expire.ConsumerUUID)
 		case op.Audit != nil:
 			hosts.add(&f.Hosts, op.Audit.HostUUID)
 			hostClaims.add(&f.HostClaims, op.Audit.HostUUID)

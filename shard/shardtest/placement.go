@@ -2,6 +2,7 @@ package shardtest
 
 import (
 	"slices"
+	"time"
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
@@ -288,6 +289,36 @@ func placementConsumerClauses() []clause {
 			s.state(2, shard.Released)
 			s.used(1, 2)
 			s.used(2, 0)
+		}},
+		{name: "WhileAMigrationHoldsTheSourceTheMoveOutlivesItsLease", needs: []string{"advance"}, test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8)), importedHost(1, 8), importedHost(2, 8), NewClaim(1, 1, 2))
+			s.do(confirm(*Ref(1)), writeConsumers(holds(1), holds(9, on(1, 2))))
+			moved := second(2, 1, 2, "")
+			ref := shard.ClaimRef{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(1)}
+			s.do(moved)
+			s.Advance(time.Minute + time.Second)
+			s.do(expire(ref))
+			s.state(2, shard.Confirmed)
+			if due := s.due(10); len(due) != 0 {
+				s.Errorf("due are %v", due)
+			}
+			s.do(writeConsumers(holds(9), holds(1, on(1, 2)))) // the move failed
+			s.state(2, shard.Released)
+			s.do(second(3, 1, 2, ClaimID(1)))
+			s.Advance(time.Minute + time.Second)
+			s.do(expire(shard.ClaimRef{ClaimID: ClaimID(3), ConsumerUUID: ConsumerID(1)}))
+			s.state(3, shard.Expired)
+		}},
+		{name: "AReportConfirmsAResizeWithinItsHostWhileTheMigrationHoldsTheSource", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8)), importedHost(1, 8, shard.Instance{UUID: ConsumerID(1), Allocations: on(1, 2).Allocations}))
+			s.do(writeConsumers(holds(1), holds(9, on(1, 2))), second(2, 1, 1, ""))
+			resized := importedHost(1, 8, shard.Instance{UUID: ConsumerID(1), Allocations: on(1, 1).Allocations})
+			resized.Host.StateVersion = 2
+			s.do(resized, writeConsumers(holds(9)))
+			s.used(1, 1)
+			if c := s.claimOf(1, 1); c == nil || c.ClaimID != ClaimID(2) || c.State != shard.Confirmed || !c.Seen {
+				s.Errorf("claim %+v", c)
+			}
 		}},
 		{name: "I2_AClaimOnARootThatIsNoComputeIsInNoMovesWay", test: func(s *suite) {
 			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8), rootWrite(3, 8)), importedHost(1, 8), importedHost(2, 8))
