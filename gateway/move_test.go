@@ -140,6 +140,37 @@ func TestMoveWithoutAClaimGoesOn(t *testing.T) {
 	}
 }
 
+// Nova asks for a resize as for a new server, since the migration holds the instance's claim by then. Under
+// anti-affinity the instance's own host passes (scheduler/filters/affinity_filter.py), for it alone.
+func TestResizeByNova_AntiAffinity_MayStayOnItsHost(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, testHost(1, 4))}, nil)
+	request := func(n int) *cellgatev1.SelectDestinationsRequest {
+		req := novaAsk(t, 1, func(spec, _ map[string]any) {
+			spec["instance_group"] = map[string]any{
+				"nova_object.name": "InstanceGroup", "nova_object.namespace": "nova", "nova_object.version": "1.11",
+				"nova_object.data": map[string]any{
+					"uuid": testUUID(0x9, 1), "policy": "anti-affinity", "members": []any{testUUID(0x1, 1), testUUID(0x1, 2)}, "hosts": []any{},
+				},
+			}
+		})
+		req.InstanceUuids = []string{testUUID(0x1, n)}
+		return req
+	}
+	s := w.choose(request(1)).GetDestinations()[0].GetSelected()
+	if err := w.confirm(s, testUUID(0x1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.claims.TransferClaim(t.Context(), &cellgatev1.TransferClaimRequest{
+		ConsumerUuid: testUUID(0x1, 1), ClaimId: s.GetClaimId(), ToConsumer: testUUID(0x2, 1),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(request(2), fault.NoValidHost)
+	if resized := w.choose(request(1)).GetDestinations()[0].GetSelected(); resized.GetServiceHost() != s.GetServiceHost() {
+		t.Errorf("resized to %v", resized)
+	}
+}
+
 func TestMoveOutOfADisabledCell(t *testing.T) {
 	cells := twoCells()
 	w := start(t, cells, func(c *Config) { c.Cells[0].Disabled = true })

@@ -44,8 +44,13 @@ func (s *selection) rebuilds() bool { return s.operation == cellgatev1.Operation
 
 // moving gives the instance that is being moved if that affects the choice of hosts, which it
 // does in a server group. It is zero otherwise, so that equal moves have equal shapes.
+//
+// A BUILD of Nova may be a resize whose migration holds the former claim. Under anti-affinity
+// its own host passes, as in Nova; a new instance is on no host.
 func (s *selection) moving() schedule.ID {
-	if !s.moves() || s.request.Group == nil {
+	g := s.request.Group
+	resize := s.req.GetNovaRequestSpec() != nil && len(s.instances) == 1
+	if g == nil || !s.moves() && !(resize && g.Policy == schedule.AntiAffinity) {
 		return schedule.ID{}
 	}
 	return s.instances[0]
