@@ -90,6 +90,30 @@ func TestStep_ComputeStillClaims_ItsHardwareStaysTaken(t *testing.T) {
 	}
 }
 
+// A compute that unshelves an instance writes its host first, and vm_state when the image has arrived. When it offloads
+// the instance, it writes vm_state before it removes the host.
+func TestStep_Unshelve_ConfirmsTheClaimWhileItSpawns(t *testing.T) {
+	n, cell := newNova(1), newCell()
+	m := importerOf(t, n)
+	step(t, m, n, cell)
+	cell.claims[instanceID(1)] = &fakeClaim{host: hostID(1), pending: true}
+	n.on(1, 1)
+	n.put(1, func(r *novadb.Instance) { r.VMState, r.TaskState = "shelved_offloaded", "spawning" })
+	for range 3 {
+		step(t, m, n, cell)
+	}
+	if c := cell.claims[instanceID(1)]; c == nil || c.pending {
+		t.Errorf("while it spawns, the claim is %+v", c)
+	}
+	n.put(1, func(r *novadb.Instance) { r.TaskState = "" })
+	for range 3 {
+		step(t, m, n, cell)
+	}
+	if c := cell.claims[instanceID(1)]; c != nil {
+		t.Errorf("once it is offloaded, the claim is %+v", c)
+	}
+}
+
 // If a compute stops in the middle of its claim, the instance counts once its row is two minutes old, and from then on
 // whatever is written to the row.
 func TestStep_ComputeStopsInItsClaim_InstanceCountsLater(t *testing.T) {

@@ -11,7 +11,9 @@
 // An instance is on the host that its row names. It holds VCPU, MEMORY_MB and DISK_GB of its row; disk is root and
 // ephemeral, since the row has no swap.
 //
-//   - Deleted, on no host, vm_state deleted or shelved_offloaded: holds nothing.
+//   - Deleted, on no host, vm_state deleted: holds nothing.
+//   - vm_state shelved_offloaded: holds nothing, unless its compute spawns it (nova/compute/vm_states.py,
+//     allow_resource_removal). An unshelve changes vm_state at its end.
 //   - vm_state error with a host: holds its amounts.
 //   - Booted from a volume (image_ref is empty): holds no root disk. Where image_ref
 //     does not tell, instances hold together at most the disk that compute_nodes has in use.

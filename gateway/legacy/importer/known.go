@@ -63,7 +63,7 @@ func newKnown(most int) *known {
 // held converts a row: it gives the instance, or the reason why the row cannot be imported;
 // both are nil if the row holds nothing.
 func held(row *novadb.Instance) (*instance, *LeftOut) {
-	if row.Deleted || row.Host == "" || row.VMState == "deleted" || row.VMState == "shelved_offloaded" {
+	if row.Deleted || row.Host == "" || row.VMState == "deleted" || row.VMState == "shelved_offloaded" && row.TaskState != "spawning" {
 		return nil, nil
 	}
 	leave := func(why Reason, format string, args ...any) (*instance, *LeftOut) {

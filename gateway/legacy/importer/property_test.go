@@ -28,7 +28,7 @@ func (n *nova) expected() map[string]map[string]int64 {
 				}
 			}
 			here := r.Host == h.ServiceHost && (r.Node == h.NodeName || r.Node == "" && nodes == 1)
-			if !here || r.Deleted || r.Incomplete || r.VMState == "shelved_offloaded" || r.VMState == "deleted" {
+			if !here || r.Deleted || r.Incomplete || r.VMState == "shelved_offloaded" && r.TaskState != "spawning" || r.VMState == "deleted" {
 				continue
 			}
 			sum["VCPU"] += r.VCPUs
@@ -84,6 +84,7 @@ func TestHeldIsWhatTheRowsSay(t *testing.T) {
 			"state": func(t *rapid.T) {
 				n.put(instance.Draw(t, "i"), func(r *novadb.Instance) {
 					r.VMState = rapid.SampledFrom([]string{"active", "error", "shelved_offloaded", "deleted", "building"}).Draw(t, "state")
+					r.TaskState = rapid.SampledFrom([]string{"", "spawning"}).Draw(t, "task")
 					r.FromVolume = rapid.Bool().Draw(t, "volume")
 					r.Incomplete = rapid.IntRange(0, 5).Draw(t, "null") == 0
 				})
