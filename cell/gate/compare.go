@@ -117,12 +117,15 @@ func differenceOf(row *shard.Host, kind cellgatev1.HostDifference_Kind, detail s
 }
 
 // fixedDifferences compares the values that no instance changes: the names, which requests and answers
-// to Nova use, the totals, and the hypervisor. Aggregates and allocation ratios are always Nova's.
+// to Nova use, who reports the providers, the totals, and the hypervisor. Aggregates and allocation ratios are always Nova's.
 func fixedDifferences(row, reported *shard.Host) (all []*cellgatev1.HostDifference) {
 	add := func(kind cellgatev1.HostDifference_Kind, texts ...string) {
 		if text := strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), "; "); text != "" {
 			all = append(all, differenceOf(row, kind, text))
 		}
+	}
+	if row.TreeSource() == shard.TreeOfPlacement {
+		add(cellgatev1.HostDifference_CAPACITY, "its nova-compute reports the host's providers to the Placement API, which refuses that once its agent reports them: then nova-compute builds nothing")
 	}
 	var totals []string
 	for _, inv := range row.Providers[0].Inventories {
