@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cellgate/internal/fault"
@@ -119,6 +120,30 @@ func TestABrokenStoreEndsTheReplica(t *testing.T) {
 	if err := <-ran; !errors.Is(err, shard.ErrBroken) {
 		t.Errorf("Run gave %v", err)
 	}
+}
+
+// lostJournal is a journal without an entry that its reader has read.
+type lostJournal struct{ shard.Synchronizer }
+
+func (lostJournal) Tail(context.Context, shard.Cursor, int) ([]shard.Entry, shard.Cursor, error) {
+	return nil, nil, fault.Wrap(fault.Gone, shard.ErrBroken, "an entry was lost")
+}
+
+// A replica that read what its database lost, as at a failover to an outdated standby, has rows that are newer than the
+// database's. To load again would not replace them, so the replica ends.
+func TestRun_JournalLostAnEntry_EndsTheReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		c, err := New(Config{Name: "a", UUID: cellUUID, Replica: "r"}, Deps{Store: store, Synchronizer: lostJournal{store}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // virtual
+		defer cancel()
+		if err := c.Run(ctx); !errors.Is(err, shard.ErrBroken) {
+			t.Errorf("Run gave %v, want %v", err, shard.ErrBroken)
+		}
+	})
 }
 
 // waitingStore waits at one point of the start until its caller gives up, as a

@@ -52,7 +52,8 @@ type Synchronizer interface {
 	//
 	// A cursor behind the trimmed floor, or of another journal, is a Gone fault: Load again. The new cursor replaces
 	// the old one whole, without lanes that were dropped. A Store fails with ErrFenced if the lane that it opened
-	// last was fenced.
+	// last was fenced, and with ErrBroken, too, if it lost an entry that the cursor names: rows of the caller may
+	// then be newer than those of Load.
 	Tail(ctx context.Context, after Cursor, limit int) ([]Entry, Cursor, error)
 }
 

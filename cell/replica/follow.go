@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -49,8 +48,8 @@ func newFollower(j *Journal, from shard.Synchronizer, claims shard.Reader, every
 }
 
 // run reads the journal until ctx ends. After a failure it tries again at the next tick. It logs a
-// failure once, and also a reading that takes longer than MaxBehind. If the replica's lane was fenced,
-// it returns that error.
+// failure once, and also a reading that takes longer than MaxBehind. It returns an error that ends the
+// replica.
 func (f *follower) run(ctx context.Context) error {
 	defer close(f.over)
 	tick := time.NewTicker(f.every)
@@ -71,7 +70,7 @@ func (f *follower) run(ctx context.Context) error {
 		noteStored := f.stored.beginReading()
 		late := time.AfterFunc(MaxBehind, func() { f.log.Warn("the journal is not read: the store does not answer", "for", MaxBehind) })
 		err := f.readToEnd(ctx)
-		if fault.KindOf(err) == fault.Gone {
+		if fault.KindOf(err) == fault.Gone && !isFatal(err) {
 			f.log.Warn("the journal was trimmed before it was read; loading the shard again")
 			err = f.reload(ctx)
 		}
@@ -90,7 +89,7 @@ func (f *follower) run(ctx context.Context) error {
 			f.log.Info("the journal is read again")
 		}
 		failing = err != nil
-		if errors.Is(err, shard.ErrFenced) {
+		if isFatal(err) {
 			return err
 		}
 	}

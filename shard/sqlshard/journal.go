@@ -73,7 +73,7 @@ func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries
 		}
 		for id, seq := range at {
 			if !slices.ContainsFunc(lanes, func(l laneRow) bool { return l.id == id }) {
-				return fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Incarnation)
+				return lostEntry(id, seq)
 			}
 		}
 		// Within a lane times increase, so sorting by time keeps each lane's order.
@@ -88,6 +88,12 @@ func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) (entries
 		at[e.Lane] = e.Seq
 	}
 	return entries, at, nil
+}
+
+// lostEntry is the error for a cursor at an entry that the journal does not have and did not trim: the database was put
+// back to an earlier state, or the cursor is of another one.
+func lostEntry(id shard.LaneID, seq uint64) error {
+	return fault.Wrap(fault.Gone, shard.ErrBroken, "entry %d of lane %s/%d was read and is not in the journal: the database was put back to an earlier state", seq, id.Replica, id.Incarnation)
 }
 
 func trimmed(id shard.LaneID, seq uint64) error {
@@ -191,9 +197,12 @@ func (s *Store) tailOnce(ctx context.Context, c *pgx.Conn, asked []shard.LaneID,
 // follow gives the entries after the cursor. It fails if one is missing.
 func (l laneRow) follow(cursor uint64, entries []packedEntry) ([]packedEntry, error) {
 	slices.SortFunc(entries, func(a, b packedEntry) int { return cmp.Compare(a.seq, b.seq) })
-	if len(entries) > 0 && entries[0].seq == cursor {
+	switch {
+	case len(entries) > 0 && entries[0].seq == cursor:
 		entries = entries[1:]
-	} else if cursor != l.floor {
+	case cursor > l.floor:
+		return nil, lostEntry(l.id, cursor)
+	case cursor < l.floor:
 		return nil, trimmed(l.id, cursor)
 	}
 	for i, e := range entries {

@@ -1,6 +1,7 @@
 package sqlshard
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -72,5 +73,40 @@ func TestTail_ReplicaStarted200Times_ReadsEndedLanesOnce(t *testing.T) {
 		if seen := s.lanes.Load(); len(seen.unread(seen.all, end)) != 3 {
 			t.Error("a lane that is no longer fenced is not read")
 		}
+	})
+}
+
+// After a failover to a standby that lacked the last transactions, the entries that a replica read last are missing. A
+// cursor at one of them is broken, since loading again would not bring it to what the database has.
+func TestTail_EntryThatWasReadIsLost_IsBroken(t *testing.T) {
+	onServersAndAlike(t, func(t *testing.T, at site) {
+		opts := at.options(at.database(t))
+		writer := newStand(t, opts)
+		reader := openAt(t, opts)
+		defer mustClose(t, reader)
+		_, behind, err := shardtest.LoadRows(t.Context(), reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(writer.claim(1), writer.claim(2)); err != nil {
+			t.Fatal(err)
+		}
+		_, end, err := reader.Tail(t.Context(), behind, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := func(when string) {
+			t.Helper()
+			if _, _, err := reader.Tail(t.Context(), end, 10); !errors.Is(err, shard.ErrBroken) {
+				t.Errorf("%s: Tail: %v, want %v", when, err, shard.ErrBroken)
+			}
+		}
+		exec(t, opts.URL, "DELETE FROM journal WHERE seq = 3")
+		broken("the last entry is lost")
+		if list, _, err := reader.Tail(t.Context(), behind, 10); err != nil || len(list) != 1 {
+			t.Errorf("a reader that had not read it: %d entries, %v", len(list), err)
+		}
+		exec(t, opts.URL, "DELETE FROM journal", "DELETE FROM lanes")
+		broken("the lane is lost")
 	})
 }

@@ -52,6 +52,14 @@ func (w *written) settled() uint64 {
 	return w.old
 }
 
+// settled is an entry of the lane that must be in the database. On PostgreSQL it is the last one.
+func (l *lane) settled() uint64 {
+	if l.store.server == postgres {
+		return l.entries.last
+	}
+	return l.entries.settled()
+}
+
 // OpenLane starts a lane, and fences the earlier incarnations of its replica. Their running transactions end first;
 // later ones are refused.
 func (s *Store) OpenLane(ctx context.Context, replica string) (shard.Lane, error) {

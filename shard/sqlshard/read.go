@@ -113,7 +113,7 @@ func (l *lane) questions(p *picture, n *names) []question {
 		return scanBodies(r, "pins", rowcodec.Pin, func(pin *shard.Pin) error { p.pins[pin.GroupUUID] = pin; return nil })
 	})
 	ask(n.custom, lockNames, func(r pgx.Rows) error { return scanNames(r, p.custom) })
-	all = append(all, question{l.store.server.readLane(), []any{l.id.Replica, int64(l.id.Incarnation), int64(l.entries.settled())}, func(r pgx.Rows) error { return l.position(r, p) }})
+	all = append(all, question{l.store.server.readLane(), []any{l.id.Replica, int64(l.id.Incarnation), int64(l.settled())}, func(r pgx.Rows) error { return l.position(r, p) }})
 	ask(n.namespaces, readNamespaces, func(r pgx.Rows) error {
 		return scanNamespaces(r, func(n *shard.Namespace) error { p.addNamespace(n); return nil })
 	})
@@ -144,7 +144,7 @@ func (l *lane) position(r pgx.Rows, p *picture) error {
 	case fenced:
 		return shard.ErrFenced
 	case !there:
-		return fault.Wrap(fault.Internal, shard.ErrBroken, "entry %d of lane %s/%d is not in its shard: the database was put back to an earlier state", l.entries.settled(), l.id.Replica, l.id.Incarnation)
+		return fault.Wrap(fault.Internal, shard.ErrBroken, "entry %d of lane %s/%d is not in its shard: the database was put back to an earlier state", l.settled(), l.id.Replica, l.id.Incarnation)
 	}
 	return nil
 }
