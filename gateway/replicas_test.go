@@ -2,10 +2,13 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -99,4 +102,34 @@ func TestUnknownClaimIsNotSentAgain(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A claim is released through one replica. A request for its instance that follows at once is placed, although it is
+// asked of the other replica, which has not read the release yet.
+func TestSelect_ClaimReleasedThroughAnotherReplica_IsPlaced(t *testing.T) {
+	for name, operation := range map[string]cellgatev1.Operation{"build": cellgatev1.Operation_BUILD, "migration": cellgatev1.Operation_MOVE} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first := newCell(1, testHost(1, 9), testHost(2, 9), testHost(3, 9))
+				w := start(t, []*testCell{first, first.another()}, nil)
+				for n := range 8 { // the replica to ask differs by request
+					req := ask(n, 1)
+					if req.RequestId = fmt.Sprintf("build-%d", n); operation != cellgatev1.Operation_BUILD {
+						w.choose(req)
+						req = proto.CloneOf(req)
+						req.RequestId, req.Operation = fmt.Sprintf("first-%d", n), operation
+					}
+					made := w.choose(req).GetDestinations()[0]
+					time.Sleep(time.Second) // virtual: both replicas know the claim
+					if _, err := w.claims.ReleaseClaim(t.Context(), &cellgatev1.ReleaseClaimRequest{
+						ConsumerUuid: made.GetInstanceUuid(), ClaimId: made.GetSelected().GetClaimId(),
+					}); err != nil {
+						t.Fatal(err)
+					}
+					req.RequestId = fmt.Sprintf("again-%d", n)
+					w.choose(req)
+				}
+			})
+		})
+	}
 }

@@ -45,10 +45,11 @@ func (s *selection) confirmedVisible() error {
 // consumers: a cell that cannot hold the request may hold an earlier claim. A move also asks
 // the disabled ones, since instances are moved away from them.
 //
-// It asks once per request. The function that it returns waits for the answers, and returns
-// each claim once. A cell that does not answer is ignored (docs/adr/0005), unless the request
-// may not go on without it (incompleteSearch): then the function returns that error.
-func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement []byte) func() ([]existingClaim, error) {
+// It asks once per request. The function that it returns waits for the answers, returns each
+// claim once, and sets m.staleClaims. A cell that does not answer is ignored (docs/adr/0005),
+// unless the request may not go on without it (incompleteSearch): then the function returns that
+// error.
+func (s *selection) heldElsewhere(ctx context.Context, m *merged, pending []int, placement []byte) func() ([]existingClaim, error) {
 	if s.askedSkippedCells || !s.asksForClaims() {
 		return func() ([]existingClaim, error) { return nil, nil }
 	}
@@ -57,8 +58,9 @@ func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement 
 	for _, i := range pending {
 		instances = append(instances, s.instances[i])
 	}
-	query := &cellv1.Query{Placement: placement, Limit: 1, ConsumerUuids: wire.IDTexts(instances)}
+	query := &cellv1.Query{Placement: placement, Limit: 1, ConsumerUuids: wire.IDTexts(instances), UpToDate: s.upToDate}
 	var lock sync.Mutex
+	stale := false
 	var found []existingClaim
 	var answered []int
 	var missed error
@@ -77,12 +79,13 @@ func (s *selection) heldElsewhere(ctx context.Context, pending []int, placement 
 				missed = cmp.Or(missed, s.incompleteSearch(i, err))
 				return
 			}
-			answered = append(answered, i)
+			answered, stale = append(answered, i), stale || p.GetMayBeStale()
 			found = append(found, existingClaimsIn(i, p)...)
 		})
 	}
 	return func() ([]existingClaim, error) {
 		all.Wait()
+		m.staleClaims = m.staleClaims || stale
 		for _, i := range answered {
 			s.cells[i].answered = true
 		}

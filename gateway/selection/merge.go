@@ -30,8 +30,9 @@ type merged struct {
 	// versions are the versions of the tables that the cells used, by the plan's index.
 	versions []string
 	// truncated: some cell did not look at all its hosts. mayBeStale: some replica may lack
-	// the latest commits of the cell's other replicas.
-	truncated, mayBeStale bool
+	// the latest commits of the cell's other replicas. staleClaims: so may one that was asked
+	// for claims alone.
+	truncated, mayBeStale, staleClaims bool
 }
 
 // merge places the instances of the given indices over all cells that are neither left out
@@ -91,7 +92,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 		consumers = wire.IDTexts(instances)
 	}
 	m.versions = make([]string, len(m.cells))
-	elsewhere := s.heldElsewhere(ctx, pending, placement)
+	elsewhere := s.heldElsewhere(ctx, m, pending, placement)
 	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
 		rounds++
 		s.rounds++

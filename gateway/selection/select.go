@@ -201,7 +201,12 @@ func (s *selection) place(ctx context.Context) error {
 		}
 		// 6
 		if len(m.existing) > 0 {
-			if err := s.takeOver(ctx, m.existing); err != nil {
+			err := s.takeOver(ctx, m.existing)
+			if fault.KindOf(err) == fault.AlreadyExists && (m.mayBeStale || m.staleClaims) && !s.upToDate {
+				s.upToDate, s.askedSkippedCells = true, false // another replica may have ended that claim
+				continue
+			}
+			if err != nil {
 				return err
 			}
 			if len(s.pending()) == 0 {
