@@ -6,6 +6,7 @@
 // of rest before a phase.
 const env = (name, otherwise) => Number(__ENV[name] || otherwise);
 
+const cells = (__ENV.CELLS || '').split(',').length;
 const steady = { name: 'steady', seconds: env('STEADY', 30), times: 1 };
 const before = { name: 'before', seconds: 15, times: 1 };
 const recovered = { name: 'recovered', seconds: 15, times: 1, after: 5 };
@@ -19,8 +20,8 @@ export const scenarios = {
   soak: [{ name: 'soak', seconds: env('STEADY', 600), times: 1 }],
   // run.sh kills cell1 with SIGKILL when the phase begins, and starts it again after half of it.
   'cell-loss': [before, { name: 'down', seconds: 20, times: 1, tolerant: true }, recovered],
-  // run.sh stops every cell and then the gateway, one after the other, and starts it again.
-  upgrade: [before, { name: 'restarts', seconds: 30, times: 1, tolerant: true }, recovered],
+  // run.sh stops every cell and then the gateway, one after the other, and starts it again: some 3 s each.
+  upgrade: [before, { name: 'restarts', seconds: Math.max(30, 3 * cells + 6), times: 1, tolerant: true }, recovered],
   // The fullest hosts first: all requests want the same ones.
   'pack-first': [steady],
 };
