@@ -143,11 +143,7 @@ func (g *Gateway) resolveHosts(ctx context.Context, cells []*cellclient.Cell, fi
 			continue
 		}
 		if len(hosts) > 1 {
-			var list []string
-			for _, h := range hosts {
-				list = append(list, fmt.Sprintf("%s (%s, node %s)", h.GetHostUuid(), h.GetCell(), h.GetNodename()))
-			}
-			wrong = append(wrong, ambiguous(f.path, name, "hosts", list))
+			wrong = append(wrong, ambiguousHost(f.path, name, hosts))
 			continue
 		}
 		like, silent := "", slices.ContainsFunc(replies, func(r cellclient.Reply[[]*cellgatev1.Host]) bool { return r.Err != nil })
@@ -164,6 +160,20 @@ func (g *Gateway) resolveHosts(ctx context.Context, cells []*cellclient.Cell, fi
 
 // shownCandidates bounds the hosts or aggregates of one name that an error lists.
 const shownCandidates = 10
+
+// ambiguousHost is the problem of a name that several hosts have, or one host that is registered in several cells.
+func ambiguousHost(path, name string, hosts []*cellgatev1.Host) fault.Field {
+	var list, cells []string
+	isOne := true
+	for _, h := range hosts {
+		list, cells = append(list, fmt.Sprintf("%s (%s, node %s)", h.GetHostUuid(), h.GetCell(), h.GetNodename())), append(cells, h.GetCell())
+		isOne = isOne && h.GetHostUuid() == hosts[0].GetHostUuid()
+	}
+	if isOne {
+		return fault.Field{Path: path, Problem: fmt.Sprintf("host %q is in several cells: %s; name one as the cell, and delete the host in the cells that it has left", name, strings.Join(cells, ", "))}
+	}
+	return ambiguous(path, name, "hosts", list)
+}
 
 func ambiguous(path, name, what string, list []string) fault.Field {
 	n := len(list)

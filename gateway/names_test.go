@@ -69,6 +69,21 @@ func TestNames_OfHosts_StandForTheirUuids(t *testing.T) {
 	mustFail(t, got, err, fault.CellUnavailable)
 }
 
+// A host that went to another cell stays in the old one until somebody deletes it there.
+func TestNames_HostInSeveralCells_CellDecides(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(1, 1))}, patient)
+	got, err := w.hosts.GetHost(t.Context(), &cellgatev1.GetHostRequest{HostUuid: "host001"})
+	if e := mustFail(t, got, err, fault.InvalidRequest); !strings.Contains(e.Message, `host "host001" is in several cells: cell1, cell2; name one as the cell`) {
+		t.Error(e.Message)
+	}
+	for _, cell := range []string{"cell1", "cell2"} {
+		set, err := w.hosts.UpdateHost(t.Context(), &cellgatev1.UpdateHostRequest{HostUuid: "host001", Cell: cell, AdminState: cellgatev1.HostAdmin_DISABLED, Reason: "r"})
+		if err != nil || set.GetHost().GetCell() != cell {
+			t.Errorf("%s: %v, %v", cell, set, err)
+		}
+	}
+}
+
 // A cell that has never answered has no known uuid. A request that names no cell does not mean that cell.
 func TestNames_WithACellThatNeverAnswered_AreFoundInOthers(t *testing.T) {
 	w := start(t, twoCells(), func(cfg *Config) { cfg.Cells[0].UUID, cfg.Cells[0].Replicas = "", []string{"nobody"} })
