@@ -130,6 +130,35 @@ func TestClaimsTakeDevicesUntilTheyAreReported(t *testing.T) {
 	expect(r, 1, "released, never reported")
 }
 
+// If Nova's tables list the instances of a host, they also count its devices. Its agent, which cannot, does not judge them.
+func TestClaimsOfDevices_AgentDoesNotKnowItsInstances_NovasTablesCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		s := unknownState(1, 8)
+		s.Verifies, s.Facts = true, gpus(3)
+		_, responses := r.withResponses(s)
+		judged := &cellv1.Guest{PciRequests: oneGPU(), JudgePci: true}
+		r.must(guestClaim("c1", 1, 1, judged), confirm("c1", 1))
+		if o := offerIn(t, responses); len(o.GetGuest()) == 0 {
+			t.Errorf("offered before an import: %v", o)
+		}
+		// The row counts the devices of instance 1, and of one from before.
+		in := importedState(1, 1, 1, 9)
+		in.State.Facts = gpus(1)
+		r.imported(in, &cellv1.ImportOutcome{OwnedByAgent: true, InstancesTaken: true, Adopted: 1})
+		r.must(guestClaim("c2", 2, 1, judged))
+		if o := offerIn(t, responses); o.GetClaimId() != "c2" || len(o.GetGuest()) > 0 {
+			t.Errorf("offered after an import: %v", o)
+		}
+		if f := r.do(guestClaim("c3", 3, 1, judged))[0].GetRefusal(); f.GetFilter() != schedule.PCIFilter {
+			t.Errorf("the fourth of three devices: %v", f)
+		}
+		if p := r.ask(schedule.PCIFilter, &cellv1.NovaRequest{PciRequests: oneGPU()}); p.GetPassed() != 0 {
+			t.Errorf("%d hosts have a device free", p.GetPassed())
+		}
+	})
+}
+
 // A claim whose hardware on the host was taken by others is refused. A repeat of a claim that was
 // made is answered with that claim.
 func TestClaimsOfHardwareThatWasTakenAreRefused(t *testing.T) {

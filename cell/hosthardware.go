@@ -17,10 +17,7 @@ import (
 // showHardware adds the NUMA cells and devices that a host reports to its message, and what claims take
 // of them that no report includes yet.
 func (c *Cell) showHardware(m *cellgatev1.Host, row *replica.HostRow) {
-	facts := row.Host.Facts
-	if facts == nil {
-		return
-	}
+	numa, pci := row.Host.HardwareTexts()
 	var taken schedule.Assignment
 	for _, claim := range c.rows.HardwareClaims(row.Host.UUID) {
 		m.HardwareClaims = append(m.HardwareClaims, hardwareClaim(claim))
@@ -28,8 +25,8 @@ func (c *Cell) showHardware(m *cellgatev1.Host, row *replica.HostRow) {
 		taken.Devices = append(taken.Devices, claim.Guest.Assigned.Devices...)
 	}
 	var err error
-	if m.NumaCells, err = numaCellsOf(facts.NUMATopology, taken.Cells); err == nil {
-		m.DevicePools, err = devicePoolsOf(facts.PCIStats, taken.Devices)
+	if m.NumaCells, err = numaCellsOf(numa, taken.Cells); err == nil {
+		m.DevicePools, err = devicePoolsOf(pci, taken.Devices)
 	}
 	if err != nil {
 		m.HardwareProblem = err.Error()

@@ -162,8 +162,8 @@ func (t *transaction) setAdminState(p *SetAdminState) (out Outcome) {
 	old := t.view.AdminStates[p.HostUUID]
 	if p.EndsNova {
 		defer func() {
-			if out.Refusal == nil {
-				t.followNova(t.view.Hosts[p.HostUUID], NovaHost{})
+			if h := t.view.Hosts[p.HostUUID]; out.Refusal == nil && t.followNova(h, NovaHost{}) != h {
+				t.reassign(t.view.Hosts[p.HostUUID])
 			}
 		}()
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -85,16 +86,25 @@ func (t *transaction) reassign(h *Host) {
 	}
 }
 
+// HardwareTexts are the NUMA topology and the device pools of the host, less what its instances use: as reported, or as
+// Nova's tables record them of a host whose agent does not know its instances.
+func (h *Host) HardwareTexts() (numa, pci string) {
+	if h.Facts != nil {
+		numa, pci = h.Facts.NUMATopology, h.Facts.PCIStats
+	}
+	if n := h.Nova; n != nil {
+		numa, pci = cmp.Or(n.NUMATopology, numa), cmp.Or(n.PCIStats, pci)
+	}
+	return numa, pci
+}
+
 // hardware gives the NUMA cells and devices that a host reported free, as a copy that the caller may change. If the
 // report cannot be read, nothing is free.
 func (t *transaction) hardware(h *Host) *schedule.Hardware {
 	if known, ok := t.reported[h]; ok {
 		return new(known)
 	}
-	var numa, pci string
-	if h.Facts != nil {
-		numa, pci = h.Facts.NUMATopology, h.Facts.PCIStats
-	}
+	numa, pci := h.HardwareTexts()
 	cpu, _ := h.inventory(h.UUID, "VCPU")
 	ram, _ := h.inventory(h.UUID, "MEMORY_MB")
 	left, _ := schedule.ReadHardware(numa, pci, cpu.AllocationRatio, ram.AllocationRatio)

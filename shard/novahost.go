@@ -12,6 +12,9 @@ import (
 type NovaHost struct {
 	Aggregates []Aggregate
 	Ratios     map[string]float64
+	// NUMATopology and PCIStats are Facts of the row, less what instances use. They override the agent's
+	// (Host.HardwareTexts) if it does not know its instances, else they are empty.
+	NUMATopology, PCIStats string
 	// ReportedAggregates and ReportedRatios are the agent's: all aggregates, and the ratios of the classes where
 	// Nova's differ.
 	ReportedAggregates []Aggregate
@@ -21,9 +24,12 @@ type NovaHost struct {
 	Left []string
 }
 
-// novaHostOf gives the aggregates and ratios of an imported state: the ratios of classes with a total above 0.
+// novaHostOf gives what an imported state records: the ratios are of classes with a total above 0.
 func novaHostOf(imported *Host) NovaHost {
 	n := NovaHost{Aggregates: imported.Aggregates}
+	if f := imported.Facts; f != nil {
+		n.NUMATopology, n.PCIStats = f.NUMATopology, f.PCIStats
+	}
 	for _, i := range imported.Providers[0].Inventories {
 		if i.Total > 0 {
 			if n.Ratios == nil {
@@ -43,6 +49,11 @@ func (n *NovaHost) isAppliedTo(h *Host) bool {
 	return maps.Equal(n.Ratios, h.Nova.Ratios) && SameAggregates(n.Aggregates, h.Nova.Aggregates)
 }
 
+// CountsHardware reports whether Nova's tables, and not the agent, count the NUMA cells and devices of the host.
+func (n *NovaHost) CountsHardware() bool {
+	return n != nil && (n.NUMATopology != "" || n.PCIStats != "")
+}
+
 // SameAggregates reports whether two lists are equal, order included.
 func SameAggregates(a, b []Aggregate) bool {
 	return slices.EqualFunc(a, b, func(x, y Aggregate) bool {
@@ -50,13 +61,15 @@ func SameAggregates(a, b []Aggregate) bool {
 	})
 }
 
-// followNova gives an agent's host unchanged, or its new row with other aggregates and ratios of Nova. An empty nova
-// leaves only what the agent reported.
+// followNova gives an agent's host unchanged, or its new row with what Nova records now. An empty nova leaves only what
+// the agent reported. The caller reassigns.
 func (t *transaction) followNova(old *Host, nova NovaHost) *Host {
-	if nova.isAppliedTo(old) {
+	n := old.Nova
+	sameHardware := !old.InstancesUnknown || n == nil || n.NUMATopology == nova.NUMATopology && n.PCIStats == nova.PCIStats
+	if sameHardware && nova.isAppliedTo(old) {
 		return old
 	}
-	if n := old.Nova; n != nil {
+	if n != nil {
 		nova.Left = slices.Clone(n.Left)
 		for _, a := range n.Aggregates {
 			nova.Left = append(nova.Left, a.UUID)
@@ -67,12 +80,10 @@ func (t *transaction) followNova(old *Host, nova NovaHost) *Host {
 	h.Generation = t.nextGeneration(h.UUID)
 	t.view.Hosts[h.UUID] = h
 	t.touch(hostRow, h.UUID)
-	t.reassign(h)
 	return h
 }
 
-// Followed gives an agent's host with the aggregates and allocation ratios of its imported state: the host as it is
-// once the gate is NATIVE.
+// Followed gives an agent's host with what its imported state records: the host as it is once the gate is NATIVE.
 func Followed(agents, imported *Host) *Host {
 	nova, h := novaHostOf(imported), agents.reported()
 	h.follow(&nova)
@@ -86,6 +97,9 @@ func (h *Host) follow(nova *NovaHost) {
 		return
 	}
 	n := &NovaHost{Aggregates: nova.Aggregates, Ratios: nova.Ratios, ReportedAggregates: h.Aggregates, ReportedRatios: h.setRatios(nova.Ratios)}
+	if h.InstancesUnknown {
+		n.NUMATopology, n.PCIStats = nova.NUMATopology, nova.PCIStats
+	}
 	h.Nova, h.Aggregates = n, slices.Clone(n.Aggregates)
 	for _, a := range n.ReportedAggregates {
 		switch {

@@ -220,8 +220,8 @@ type Outcome struct {
 	Released         int
 	ClaimedElsewhere int
 	// OwnedByAgent: after PutHost with an imported state, an agent reports the host. Held: after PutHost with an
-	// agent's state, Nova's tables are the authority, and nothing was done. Followed, with OwnedByAgent: Host.Nova
-	// changed.
+	// agent's state, Nova's tables are the authority, and nothing was done. Followed, with OwnedByAgent: Nova's
+	// aggregates or ratios changed.
 	OwnedByAgent bool
 	Held         bool
 	Followed     bool

@@ -1,7 +1,9 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -79,12 +81,7 @@ func devicesOf(c *Claim, kind string) (n int64) {
 
 // leftOn counts the devices of a host that no claim has, except the claims in but.
 func (o *oracle) leftOn(host string, but ...*Claim) map[string]int64 {
-	left := map[string]int64{}
-	if f := o.hosts[host].Facts; f != nil {
-		for kind, n := range poolsOf[f.PCIStats] {
-			left[kind] = n
-		}
-	}
+	left := maps.Clone(o.poolsOn(host))
 	for _, c := range o.claims {
 		if c.HostUUID == host && takesDevices(c) && !slices.Contains(but, c) {
 			left["a"] -= devicesOf(c, "a")
@@ -184,18 +181,26 @@ func checkDevices(t rapid.TB, w *world, o *oracle) {
 			t.Fatalf("claim %s is %s with %+v, %+v; by the naive rules %s with %+v, %+v", c.ClaimID, row.State, row.Guest, row.Guest.Assigned, c.State, c.Guest, c.Guest.Assigned)
 		}
 	}
-	for host, h := range o.hosts {
+	for host := range o.hosts {
 		for kind, n := range o.leftOn(host) {
-			if n < min(0, poolsFree(h, kind)) {
+			if n < min(0, o.poolsOn(host)[kind]) {
 				t.Fatalf("I1: host %s has %d devices %s left", host, n, kind)
 			}
 		}
 	}
 }
 
-func poolsFree(h Host, kind string) int64 {
-	if h.Facts == nil {
-		return 0
+// poolsOn counts the devices that instances leave free on a host.
+func (o *oracle) poolsOn(host string) map[string]int64 {
+	text := ""
+	if f := o.hosts[host].Facts; f != nil {
+		text = f.PCIStats
 	}
-	return poolsOf[h.Facts.PCIStats][kind]
+	if o.hosts[host].InstancesUnknown {
+		text = cmp.Or(o.pools[host], text)
+	}
+	if pools := poolsOf[text]; pools != nil {
+		return pools
+	}
+	return map[string]int64{}
 }

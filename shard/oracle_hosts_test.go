@@ -39,6 +39,7 @@ func (o *oracle) operate(now time.Time, host string, state Admin, until time.Tim
 	// again.
 	if _, follows := o.ratios[host]; ends && follows && !o.hosts[host].Imported {
 		delete(o.ratios, host)
+		delete(o.pools, host)
 		o.putRow(o.reported[host])
 		o.reassign(host)
 	}
@@ -123,7 +124,7 @@ func (o *oracle) putHost(p *PutHost) answer {
 		next.Providers, next.PlacementTree = old.Providers, true
 	}
 	closed := o.revision > 0 && o.gate != GateNative
-	ratios := ratiosOf(next)
+	ratios, pools := ratiosOf(next), poolsText(next, old)
 	sameIncarnation := known && old.Imported == next.Imported && old.BootID == next.BootID
 	content := func(h Host) Host {
 		h.BootID, h.StateVersion = "", 0
@@ -134,13 +135,16 @@ func (o *oracle) putHost(p *PutHost) answer {
 		return answer{held: true}
 	case known && next.Imported && !old.Imported && !closed:
 		a.left, a.taken = true, old.InstancesUnknown
-		if a.followed = !reflect.DeepEqual(ratios, o.ratios[p.Host.UUID]); a.followed {
-			o.ratios[p.Host.UUID] = ratios
+		a.followed = !reflect.DeepEqual(ratios, o.ratios[p.Host.UUID])
+		changes := a.followed || pools != o.pools[p.Host.UUID]
+		if changes {
+			o.ratios[p.Host.UUID], o.pools[p.Host.UUID] = ratios, pools
 			o.putRow(o.reported[p.Host.UUID])
-			o.reassign(p.Host.UUID)
 		}
 		if a.taken {
 			o.instances(p, &a)
+		}
+		if changes || a.taken {
 			o.reassign(p.Host.UUID)
 		}
 	case known && !next.Imported && !old.Imported && !sameIncarnation && p.ExpectedBootID != nil && *p.ExpectedBootID != old.BootID:
@@ -157,7 +161,9 @@ func (o *oracle) putHost(p *PutHost) answer {
 		if next.Imported {
 			o.ratios[p.Host.UUID] = ratios
 		} else if old.Imported {
-			o.ratios[p.Host.UUID] = ratiosOf(old)
+			o.ratios[p.Host.UUID], o.pools[p.Host.UUID] = ratiosOf(old), poolsText(old, next)
+		} else if !next.InstancesUnknown {
+			delete(o.pools, p.Host.UUID)
 		}
 		o.putRow(next)
 		if !next.InstancesUnknown {
@@ -177,6 +183,14 @@ func (o *oracle) nameCompute(h Host) {
 			c.ServiceHost = h.ServiceHost
 		}
 	}
+}
+
+// poolsText gives the devices of an import that count for an agent's host; "" if the agent knows its instances.
+func poolsText(imported, agents Host) string {
+	if imported.Facts == nil || !agents.InstancesUnknown {
+		return ""
+	}
+	return imported.Facts.PCIStats
 }
 
 // ratiosOf gives the allocation ratios of the root provider, by class.

@@ -18,9 +18,11 @@ type oracle struct {
 	renewed map[string]bool
 	// admin has the operators' states of hosts, ends when such a state ends (zero: never).
 	admin map[string]Admin
-	// reported are hosts as they were put; ratios are the allocation ratios of their last import.
+	// reported are hosts as they were put; ratios are the allocation ratios of their last import, pools the devices that
+	// it has of a host whose agent does not know its instances.
 	reported map[string]Host
 	ratios   map[string]map[string]float64
+	pools    map[string]string
 	// nova has the states of the hosts' services; novaAt is when each was read.
 	nova   map[string]NovaState
 	novaAt map[string]time.Time
@@ -42,7 +44,7 @@ type oracle struct {
 func newOracle() *oracle {
 	return &oracle{
 		hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{},
-		reported: map[string]Host{}, ratios: map[string]map[string]float64{}, admin: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
+		reported: map[string]Host{}, ratios: map[string]map[string]float64{}, pools: map[string]string{}, admin: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
 		because: map[string]bool{}, writes: map[string]int{}, asOf: map[string]int{},
 	}
 }

@@ -24,10 +24,13 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	case !p.Host.Imported && !t.view.Gate.Native():
 		return Outcome{Held: true}
 	case p.Host.Imported && old != nil && !old.Imported && t.view.Gate.Native():
-		o := Outcome{OwnedByAgent: true, InstancesTaken: old.InstancesUnknown && !p.Host.InstancesUnknown}
-		h := t.followNova(old, novaHostOf(&p.Host))
-		if o.Followed = h != old; o.InstancesTaken {
+		nova := novaHostOf(&p.Host)
+		o := Outcome{OwnedByAgent: true, Followed: !nova.isAppliedTo(old), InstancesTaken: old.InstancesUnknown && !p.Host.InstancesUnknown}
+		h := t.followNova(old, nova)
+		if o.InstancesTaken {
 			t.alignInstances(h, p, &o)
+		}
+		if o.InstancesTaken || h != old {
 			t.reassign(h)
 		}
 		o.Overcommitted = overcommitted(h, t.view.Usages[id])

@@ -93,7 +93,7 @@ func (v *verifier) offerAgain(d putOffRejection) {
 		v.schedule(host, v.now())
 		return
 	}
-	m := offerOf(c)
+	m := v.offerOf(c)
 	m.GetClaimOffer().WantsVerdict = true // as before: it may be confirmed by now
 	if v.send(h, c, m); h.offers[id] != nil {
 		h.offers[id].again, h.offers[id].despite = true, before.despite

@@ -64,9 +64,9 @@ func (v *verifier) followConfirm(id string) {
 // claim on the same host that it moves goes first: the agent must know whose instance it sees.
 func (v *verifier) offer(h *verifyingHost, c *shard.Claim) {
 	if from := v.rows.Claim(c.Moves); from != nil && from.HostUUID == c.HostUUID && h.offers[from.ClaimID] == nil {
-		v.send(h, from, offerOf(from))
+		v.send(h, from, v.offerOf(from))
 	}
-	v.send(h, c, offerOf(c))
+	v.send(h, c, v.offerOf(c))
 }
 
 func (v *verifier) send(h *verifyingHost, c *shard.Claim, m *agentv1.ReportResponse) {
@@ -200,7 +200,7 @@ func (v *verifier) repeatOffer(h *verifyingHost, c *shard.Claim) {
 	moved := c.State == shard.Confirmed && c.Moves != ""
 	if o.verdict.GetOutcome() != agentv1.Verdict_REJECTED {
 		if moved && !o.confirmed {
-			v.send(h, c, offerOf(c))
+			v.send(h, c, v.offerOf(c))
 		}
 		return
 	}
@@ -213,7 +213,7 @@ func (v *verifier) repeatOffer(h *verifyingHost, c *shard.Claim) {
 	if d := o.despite; d != nil && d.GetBootId() == o.verdict.GetBootId() && d.GetVersion() == o.verdict.GetVersion() {
 		return
 	}
-	m := offerOf(c)
+	m := v.offerOf(c)
 	m.GetClaimOffer().WantsVerdict = false
 	v.send(h, c, m)
 	if next := h.offers[c.ClaimID]; next != o {
@@ -221,8 +221,9 @@ func (v *verifier) repeatOffer(h *verifyingHost, c *shard.Claim) {
 	}
 }
 
-// offerOf builds the offer of a claim for its host's agent.
-func offerOf(c *shard.Claim) *agentv1.ReportResponse {
+// offerOf builds the offer of a claim for its host's agent. It does not name NUMA cells and devices that Nova's tables
+// count: the agent does not know what instances use of them.
+func (v *verifier) offerOf(c *shard.Claim) *agentv1.ReportResponse {
 	o := &agentv1.ClaimOffer{
 		ClaimId: c.ClaimID, InstanceUuid: c.Instance(), ConsumerUuid: c.ConsumerUUID,
 		Confirmed:    c.State == shard.Confirmed,
@@ -238,7 +239,9 @@ func offerOf(c *shard.Claim) *agentv1.ReportResponse {
 		o.Usages[i] = &usages[i]
 	}
 	if c.Guest.HasHardware() {
-		o.Guest = c.Guest.Hardware
+		if h := v.rows.HostInService(c.HostUUID); h == nil || !h.Nova.CountsHardware() {
+			o.Guest = c.Guest.Hardware
+		}
 	}
 	return &agentv1.ReportResponse{Message: &agentv1.ReportResponse_ClaimOffer{ClaimOffer: o}}
 }

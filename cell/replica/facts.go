@@ -29,8 +29,8 @@ func factTextsOf(h *shard.Host) schedule.FactTexts {
 	t := schedule.FactTexts{HypervisorType: h.HypervisorType, HypervisorHostname: h.NodeName, HostIP: h.HostIP}
 	if f := h.Facts; f != nil {
 		t.CPUInfo, t.SupportedInstances, t.Stats, t.Metrics = f.CPUInfo, f.SupportedInstances, f.Stats, f.Metrics
-		t.NUMATopology, t.PCIPools = f.NUMATopology, f.PCIStats
 	}
+	t.NUMATopology, t.PCIPools = h.HardwareTexts()
 	return t
 }
 

@@ -47,6 +47,9 @@ func sizeOf(h *shard.Host) int64 {
 	if f := h.Facts; f != nil {
 		n += len(f.CPUInfo) + len(f.SupportedInstances) + len(f.Stats) + len(f.Metrics) + len(f.NUMATopology) + len(f.PCIStats) + len(f.Namespaces)
 	}
+	if f := h.Nova; f != nil {
+		n += len(f.NUMATopology) + len(f.PCIStats)
+	}
 	return int64(n)
 }
 

@@ -47,6 +47,7 @@ func rowHost(m *storagev1.Host) *shard.Host {
 		h.Nova = &shard.NovaHost{
 			Aggregates: rowAggregates(n.Aggregates), Ratios: n.Ratios,
 			ReportedAggregates: rowAggregates(n.ReportedAggregates), ReportedRatios: n.ReportedRatios, Left: n.Left,
+			NUMATopology: n.NumaTopology, PCIStats: n.PciStats,
 		}
 	}
 	return h
@@ -90,6 +91,7 @@ func hostRow(h *shard.Host) *storagev1.Host {
 		m.Nova = &storagev1.NovaHost{
 			Aggregates: aggregateRows(n.Aggregates), Ratios: n.Ratios,
 			ReportedAggregates: aggregateRows(n.ReportedAggregates), ReportedRatios: n.ReportedRatios, Left: n.Left,
+			NumaTopology: n.NUMATopology, PciStats: n.PCIStats,
 		}
 	}
 	return m

@@ -413,7 +413,8 @@ func hardwareConflicts(h *shard.Host, claims []*shard.Claim) (wrong []string) {
 			}
 		} `json:"nova_object.data"`
 	}
-	if json.Unmarshal([]byte(h.Facts.PCIStats), &pools) != nil || json.Unmarshal([]byte(h.Facts.NUMATopology), &numa) != nil {
+	numaText, pciText := h.HardwareTexts()
+	if json.Unmarshal([]byte(pciText), &pools) != nil || json.Unmarshal([]byte(numaText), &numa) != nil {
 		return nil // these tests report no such facts
 	}
 	var free, taken int64

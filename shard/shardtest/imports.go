@@ -103,6 +103,33 @@ func importClauses() []clause {
 			s.do(state(2, 16, map[int]int64{2: 2}))
 			s.changesNothing(imported(3, 8, map[int]int64{1: 1}), shard.Outcome{OwnedByAgent: true})
 		}},
+		{name: "I1_AnImportCountsDedicatedCPUsWhereTheAgentDoesNotKnowItsInstances", test: func(s *suite) {
+			k := &hardwareKinds[1]
+			agents := func(v uint64) *shard.PutHost {
+				p := hardwareHost(1, v)
+				p.Host.InstancesUnknown = true
+				return p
+			}
+			nova := func(v uint64, pinned ...int) *shard.PutHost {
+				p := hardwareHost(1, v, pinned...)
+				p.Host.Imported, p.Host.BootID, p.Instances = true, "import-1", state(1, 8, map[int]int64{1: 1}).Instances
+				return p
+			}
+			s.do(agents(1), k.takes(1, 1, 2), confirm(*Ref(1)), nova(1, 0, 1))
+			s.full(k, k.takes(2, 1, 3))
+			if got := s.do(k.takes(2, 1, 2)).Claim.Guest.Assigned.Cells[0].Pinned; !slices.Equal(got, []int{2, 3}) {
+				s.Errorf("instance 1 is pinned to 0 and 1, and claim 2 was assigned %v", got)
+			}
+			s.do(agents(2))
+			s.reopen()
+			s.full(k, k.takes(3, 1, 1))
+			s.gives(nova(2), shard.Outcome{OwnedByAgent: true, InstancesTaken: true})
+			s.do(k.takes(3, 1, 2))
+			s.full(k, k.takes(4, 1, 1))
+			knows := hardwareHost(1, 3)
+			knows.Instances = state(1, 8, map[int]int64{2: 1, 3: 1}).Instances
+			s.do(nova(3, 0, 1, 2, 3), knows, k.takes(4, 1, 4))
+		}},
 		{name: "WhatNovaSaysOfAnAgentsHostCounts", test: func(s *suite) {
 			rack := func(name, zone string) []shard.Aggregate {
 				return []shard.Aggregate{{UUID: GroupID(1), Name: name, Metadata: map[string]string{"availability_zone": zone}}}

@@ -295,6 +295,8 @@ type NovaHost struct {
 	ReportedAggregates []*Aggregate           `protobuf:"bytes,3,rep,name=reported_aggregates,json=reportedAggregates,proto3" json:"reported_aggregates,omitempty"`
 	ReportedRatios     map[string]float64     `protobuf:"bytes,4,rep,name=reported_ratios,json=reportedRatios,proto3" json:"reported_ratios,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	Left               []string               `protobuf:"bytes,5,rep,name=left,proto3" json:"left,omitempty"`
+	NumaTopology       string                 `protobuf:"bytes,6,opt,name=numa_topology,json=numaTopology,proto3" json:"numa_topology,omitempty"`
+	PciStats           string                 `protobuf:"bytes,7,opt,name=pci_stats,json=pciStats,proto3" json:"pci_stats,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -362,6 +364,20 @@ func (x *NovaHost) GetLeft() []string {
 		return x.Left
 	}
 	return nil
+}
+
+func (x *NovaHost) GetNumaTopology() string {
+	if x != nil {
+		return x.NumaTopology
+	}
+	return ""
+}
+
+func (x *NovaHost) GetPciStats() string {
+	if x != nil {
+		return x.PciStats
+	}
+	return ""
 }
 
 // JSON texts; empty for NULL.
@@ -2315,7 +2331,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\bimported\x18\x12 \x01(\bR\bimported\x12+\n" +
 	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\x121\n" +
 	"\x04nova\x18\x14 \x01(\v2\x1d.cellgate.storage.v1.NovaHostR\x04nova\x12%\n" +
-	"\x0eplacement_tree\x18\x15 \x01(\bR\rplacementTree\"\xcc\x03\n" +
+	"\x0eplacement_tree\x18\x15 \x01(\bR\rplacementTree\"\x8e\x04\n" +
 	"\bNovaHost\x12>\n" +
 	"\n" +
 	"aggregates\x18\x01 \x03(\v2\x1e.cellgate.storage.v1.AggregateR\n" +
@@ -2323,7 +2339,9 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x06ratios\x18\x02 \x03(\v2).cellgate.storage.v1.NovaHost.RatiosEntryR\x06ratios\x12O\n" +
 	"\x13reported_aggregates\x18\x03 \x03(\v2\x1e.cellgate.storage.v1.AggregateR\x12reportedAggregates\x12Z\n" +
 	"\x0freported_ratios\x18\x04 \x03(\v21.cellgate.storage.v1.NovaHost.ReportedRatiosEntryR\x0ereportedRatios\x12\x12\n" +
-	"\x04left\x18\x05 \x03(\tR\x04left\x1a9\n" +
+	"\x04left\x18\x05 \x03(\tR\x04left\x12#\n" +
+	"\rnuma_topology\x18\x06 \x01(\tR\fnumaTopology\x12\x1b\n" +
+	"\tpci_stats\x18\a \x01(\tR\bpciStats\x1a9\n" +
 	"\vRatiosEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1aA\n" +
