@@ -117,12 +117,11 @@ func TestInstancesInCapitals(t *testing.T) {
 // An instance that the host cannot hold is named.
 func TestInstancesThatDoNotFitTheMachine(t *testing.T) {
 	for want, i := range map[string]Instance{
-		"the host has no PCPU":                  {Resources: map[string]int32{"PCPU": 1}},
-		"the host has no NUMA node 3":           {NUMA: []InstanceNode{{Node: 3}}},
-		"CPU 4 is no dedicated one of node 0":   {NUMA: []InstanceNode{{CPUs: 1, PinnedCPUs: []int{4}}}},
-		"node 0 has no pages of 65536 KiB":      {NUMA: []InstanceNode{{MemoryMB: 64, PageSizeKB: 65536}}},
-		"CPU 3 is pinned twice":                 {NUMA: []InstanceNode{{CPUs: 2, PinnedCPUs: []int{3, 3}}}},
-		"which is none of agent.host.pci_devic": {PCIDevices: []string{"0000:81:00.0"}},
+		"the host has no PCPU":                {Resources: map[string]int32{"PCPU": 1}},
+		"the host has no NUMA node 3":         {NUMA: []InstanceNode{{Node: 3}}},
+		"CPU 4 is no dedicated one of node 0": {NUMA: []InstanceNode{{CPUs: 1, PinnedCPUs: []int{4}}}},
+		"node 0 has no pages of 65536 KiB":    {NUMA: []InstanceNode{{MemoryMB: 64, PageSizeKB: 65536}}},
+		"CPU 3 is pinned twice":               {NUMA: []InstanceNode{{CPUs: 2, PinnedCPUs: []int{3, 3}}}},
 	} {
 		i.UUID = first
 		_, err := report(t, tree(t, "two-nodes"), plain(), i)

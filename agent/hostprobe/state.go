@@ -77,9 +77,6 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance, boo
 		state.Instances = append(state.Instances, instance)
 	}
 	pools, unmatched := m.pools(with.specs, u.devices)
-	if err := m.areThere(with.specs, u.devices); err != nil {
-		errs = append(errs, err)
-	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -88,6 +85,9 @@ func (s *Settings) Report(m *Machine, hostUUID string, instances []Instance, boo
 	r.summarize(m, &with, &u, pools)
 	for _, i := range unmatched {
 		r.Notes = append(r.Notes, fmt.Sprintf("agent.host.pci_devices[%d] names no device of this machine", i))
+	}
+	for _, address := range m.missing(with.specs, u.devices) {
+		r.Notes = append(r.Notes, fmt.Sprintf("an instance has the PCI device %s, which this machine lacks or agent.host.pci_devices does not name", address))
 	}
 	if m.diskUse != nil {
 		r.Notes = append(r.Notes, diskNotes(s.DiskPath, book, nobodys)...)
@@ -146,21 +146,12 @@ func (m *Machine) hasPages(id int, size, count int64) bool {
 	return false
 }
 
-// areThere checks that the devices of instances are configured devices of the machine.
-func (m *Machine) areThere(specs []spec, taken map[string]bool) error {
-	known := map[string]bool{}
-	for i := range m.devices {
-		for k := range specs {
-			if specs[k].matches(m, &m.devices[i]) {
-				known[m.devices[i].address] = true
-			}
-		}
-	}
-	var errs []error
-	for _, address := range slices.Sorted(maps.Keys(taken)) {
-		if !known[address] {
-			errs = append(errs, fmt.Errorf("an instance has the PCI device %s, which is none of agent.host.pci_devices", address))
-		}
-	}
-	return errors.Join(errs...)
+// missing lists the devices of instances that are no configured devices of the machine: they were unplugged, or made
+// anew. As in Nova (nova/pci/manager.py, _set_hvdevs), the host goes on.
+func (m *Machine) missing(specs []spec, taken map[string]bool) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(taken)), func(address string) bool {
+		return slices.ContainsFunc(m.devices, func(d device) bool {
+			return d.address == address && slices.ContainsFunc(specs, func(s spec) bool { return s.matches(m, &d) })
+		})
+	})
 }
