@@ -35,7 +35,8 @@ const (
 
 const pciFolder = "sys/bus/pci/devices"
 
-var pciAddress = regexp.MustCompile(`^([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])$`)
+// pciAddress is an address that Nova can parse: it ignores devices of a domain above ffff (nova/pci/manager.py).
+var pciAddress = regexp.MustCompile(`^([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])$`)
 
 // readDevices reads all PCI devices in the order of their addresses. It skips a device that is removed
 // meanwhile.
@@ -46,7 +47,7 @@ func (r *Reader) readDevices(m *Machine) error {
 	}
 	for _, name := range names {
 		if !pciAddress.MatchString(name) {
-			continue // not a name that the kernel gives
+			continue
 		}
 		d, err := r.readDevice(name)
 		if errors.Is(err, fs.ErrNotExist) && !r.has(pciFolder+"/"+name) {

@@ -151,6 +151,20 @@ func TestReport_DeviceOfAnInstanceIsMissing_Noted(t *testing.T) {
 	}
 }
 
+// Nova ignores devices whose domain has more than four digits, such as those behind Intel's VMD.
+func TestDeviceSpecs_DomainAboveFFFF_Ignored(t *testing.T) {
+	files := tree(t, "two-nodes")
+	for name, text := range map[string]string{"vendor": "0x10de\n", "device": "0x2235\n"} {
+		files["sys/bus/pci/devices/10000:01:00.0/"+name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	s := plain()
+	s.PCIDevices = []config.PCIDevice{{VendorID: "10de"}}
+	r, err := report(t, files, s)
+	if err != nil || !strings.Contains(r.State.GetFacts().GetPciStats(), `"count":2`) {
+		t.Errorf("with a device of domain 10000: %v %v", r, err)
+	}
+}
+
 // vanishing is a tree of which a device is taken out when its vendor is read.
 type vanishing struct {
 	fstest.MapFS
