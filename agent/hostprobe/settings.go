@@ -125,7 +125,7 @@ func parseSize(text string) (kb int64, ok bool) {
 		}
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	return n * unit, err == nil && n > 0 && n <= 1<<22/unit
+	return n * unit, err == nil && n > 0 && n <= 1<<30/unit
 }
 
 // parseVersion converts a version to Nova's number: 8.2.2 is 8002002, "" is 0.

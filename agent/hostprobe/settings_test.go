@@ -41,3 +41,12 @@ func TestSettingsThatEveryCellRefuses(t *testing.T) {
 		t.Errorf("in capitals: %v %v", r, err)
 	}
 }
+
+// ppc64 and arm64 have memory pages of 16 GiB.
+func TestProblems_PagesOf16GiB_None(t *testing.T) {
+	s := plain()
+	s.ReservedHugePages = []config.ReservedPages{{Size: "16GB"}, {Size: "512MB"}}
+	if bad := s.Problems(); len(bad) > 0 {
+		t.Errorf("%v", bad)
+	}
+}
