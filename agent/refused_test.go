@@ -74,6 +74,26 @@ func TestARefusedAgentBeatsForTheStateThatIsHeld(t *testing.T) {
 	})
 }
 
+// A cell that starts again learns at once of a host that stays in service by its held version: a host is down after
+// service_down_time (60 s).
+func TestReporter_StreamOfARefusedAgentBreaks_ConnectsAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &fakeCell{held: 5, refuse: func(*agentv1.FullState) []string { return []string{"io_workload: must be 7"} }}
+		c.start()
+		reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		time.Sleep(2 * heartbeatEvery)
+		c.stop()
+		time.Sleep(10 * time.Second)
+		c.start()
+		_, before, _ := c.received()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if _, beats, streams := c.received(); len(beats) < len(before)+2 || streams != 2 {
+			t.Errorf("%d heartbeats over %d streams since the cell is back", len(beats)-len(before), streams)
+		}
+	})
+}
+
 // If a repeated refusal names a held version, heartbeats name that version.
 func TestARefusedAgentBeatsOnceSomethingIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ type ReporterConfig struct {
 	// AnswerWithin is how long the cell may take to answer a full state before the reporter gives up
 	// the stream: 60 s.
 	AnswerWithin time.Duration
-	// RefusedRetry is how long the reporter waits before it offers a refused state again unchanged, or
+	// RefusedRetry is how long the reporter waits before it offers a refused state again unchanged on the same stream, or
 	// calls a replica again that ended the stream as an invalid request: 5 min.
 	RefusedRetry time.Duration
 }
@@ -87,7 +87,6 @@ func NewReporter(cfg ReporterConfig, deps ReporterDeps, host *Host) *Reporter {
 func (r *Reporter) Run(ctx context.Context) error {
 	wait := backoff{least: 250 * time.Millisecond, most: 15 * time.Second}
 	for {
-		_, changed := r.host.State()
 		s := session{Reporter: r}
 		err := s.run(ctx)
 		if ctx.Err() != nil {
@@ -101,30 +100,23 @@ func (r *Reporter) Run(ctx context.Context) error {
 		}
 		r.deps.Log.Debug("report stream ended", "err", err)
 		pause := wait.next()
-		switch {
-		case fault.KindOf(err) == fault.InvalidRequest:
+		if fault.KindOf(err) == fault.InvalidRequest {
 			// The replica belongs to another cell: it accepts no report of this agent.
-			pause, changed = max(pause, r.cfg.RefusedRetry), nil
-		case s.refused:
 			pause = max(pause, r.cfg.RefusedRetry)
-		default:
-			changed = nil // a new state waits for the connection, too
 		}
-		if !sleep(ctx, pause, changed) {
+		if !sleep(ctx, pause) {
 			return nil
 		}
 		r.deps.Tel.Reconnected()
 	}
 }
 
-// sleep waits for d or wake; it returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+// sleep waits for d; it returns false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return true
-	case <-wake:
 		return true
 	case <-ctx.Done():
 		return false

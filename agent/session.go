@@ -70,8 +70,8 @@ type session struct {
 	// asked: a Resync arrived since a state was last accepted.
 	asked bool
 
-	// accepted: some state was accepted on this stream. refused: the newest state was refused.
-	accepted, refused bool
+	// accepted: some state was accepted on this stream.
+	accepted bool
 }
 
 // run reports over one stream until it breaks or ctx ends.
@@ -152,7 +152,7 @@ func (s *session) sendState() error {
 	}
 	s.sending, s.changed = s.host.State()
 	s.rest()
-	s.refused, s.pausing, s.renews, s.waiting = false, false, 0, true
+	s.pausing, s.renews, s.waiting = false, 0, true
 	s.sent = s.sending.GetVersion()
 	s.answer.Reset(s.cfg.AnswerWithin)
 	if s.base != nil {
@@ -318,7 +318,6 @@ func (s *session) handleRefused(m *agentv1.Refused) error {
 		// The fault may be in the delta or in the cell's base state, so the whole state decides.
 		return s.sendState()
 	}
-	s.refused = true
 	s.host.refused(s.deps.Replica, m)
 	s.reportRefused(m)
 	s.retry.Reset(s.cfg.RefusedRetry)
