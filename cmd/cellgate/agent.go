@@ -13,6 +13,7 @@ import (
 	"cellgate/internal/config"
 	"cellgate/internal/health"
 	"cellgate/internal/lifecycle"
+	"cellgate/internal/rpc"
 	"cellgate/internal/security"
 )
 
@@ -74,7 +75,7 @@ func runAgents(cmd *cobra.Command, t terminal, c config.Config, add func(*assemb
 	s.add(a.observe(c.Telemetry, "agent"))
 	web, err := a.listenMetrics(c.Agent.Metrics)
 	s.add(err)
-	dial, err := a.addClientTLS("agent.tls", c.Agent.TLS)
+	dial, err := a.addClientTLS("agent.tls", c.Agent.TLS, rpc.Patient())
 	s.add(err)
 	if err := s.err(); err != nil {
 		return a.abandon(cmd.Context(), err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -63,8 +64,8 @@ func (a *assembly) watchEnds(ends func() (own, ca time.Time), ofOwn, ofCA teleme
 }
 
 // addClientTLS reads a client's TLS files, and adds the part that reads them again. It gives a function
-// that dials with them. Calls carry their trace.
-func (a *assembly) addClientTLS(path string, c config.ClientTLS) (dial func(string) (*grpc.ClientConn, error), err error) {
+// that dials with them, and with the extra options. Calls carry their trace.
+func (a *assembly) addClientTLS(path string, c config.ClientTLS, extra ...grpc.DialOption) (dial func(string) (*grpc.ClientConn, error), err error) {
 	s, err := security.NewClient(security.ClientConfig(c), a.log)
 	if err != nil {
 		return nil, settings(path, err)
@@ -74,6 +75,6 @@ func (a *assembly) addClientTLS(path string, c config.ClientTLS) (dial func(stri
 	}
 	a.watchEnds(s.Ends, telemetry.CertificateClient, telemetry.CertificateServersCA)
 	return func(target string) (*grpc.ClientConn, error) {
-		return rpc.Dial(target, append(s.Options(), telemetry.DialOption())...)
+		return rpc.Dial(target, slices.Concat(s.Options(), extra, []grpc.DialOption{telemetry.DialOption()})...)
 	}, nil
 }

@@ -29,12 +29,20 @@ func Dial(target string, extra ...grpc.DialOption) (*grpc.ClientConn, error) {
 		grpc.WithChainUnaryInterceptor(callUnary),
 		grpc.WithChainStreamInterceptor(callStream),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
-			MinConnectTimeout: 2 * time.Second,
-		}),
+		connectWithin(2 * time.Second),
 	}, extra...)
 	return grpc.NewClient(target, options...)
+}
+
+// Patient makes a connection wait as long to be established as a server does. If thousands of callers connect at once,
+// their handshakes take seconds, and callers that give up and begin again keep the server busy for ever.
+func Patient() grpc.DialOption { return connectWithin(handshakeWithin) }
+
+func connectWithin(limit time.Duration) grpc.DialOption {
+	return grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+		MinConnectTimeout: limit,
+	})
 }
 
 func callUnary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
