@@ -109,7 +109,8 @@ func New(c Config) (*Importer, error) {
 }
 
 // Step reads the rows of instances that changed. It then sends the hosts of x, and those that
-// have gone, whose state is not the one that the cell took last: at most Config.StepHosts.
+// have gone, whose state is not the one that the cell took last: at most Config.StepHosts. If all have gone at once,
+// it sends nothing and gives an error.
 // Report.Waiting is the number of hosts left. The report is valid with an error too; the next
 // Step goes on from there.
 func (m *Importer) Step(ctx context.Context, x *novadb.Snapshot, c Caller) (Report, error) {
@@ -118,6 +119,11 @@ func (m *Importer) Step(ctx context.Context, x *novadb.Snapshot, c Caller) (Repo
 	r := Report{At: x.At}
 	if r.Behind = m.behind(x); r.Behind > 0 {
 		return r, nil
+	}
+	asked := m.askForGone(ctx, c)
+	if len(x.Hosts) == 0 && m.startAnew() {
+		return r, errors.Join(asked, fault.New(fault.CellUnavailable,
+			"no row of compute_nodes is a host of cell %s any more: the tables are being restored, or are another cell's. If its hosts are gone for good, delete them (cellgate hosts delete)", m.conf.Cell))
 	}
 	full, err := m.pass(ctx, m.rows(x))
 	r.Full = full
@@ -129,7 +135,6 @@ func (m *Importer) Step(ctx context.Context, x *novadb.Snapshot, c Caller) (Repo
 	if err != nil {
 		return r, err
 	}
-	asked := m.askForGone(ctx, c)
 	if err = m.send(ctx, m.plan(x, &r), m.instancesAt(), c, &r); err == nil {
 		err = m.sendDeleted(ctx, c, &r)
 	}
@@ -163,6 +168,19 @@ func (m *Importer) takeBack() {
 	for _, h := range m.hosts {
 		h.agents, h.taken, h.settled, h.inputs = false, false, false, inputs{}
 	}
+}
+
+// startAnew forgets all hosts: the next Step asks the cell for them, reads all instances and sends all hosts. It
+// reports whether there were any.
+func (m *Importer) startAnew() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.hosts) == 0 {
+		return false
+	}
+	m.hosts, m.asked = map[schedule.ID]*host{}, false
+	m.Again()
+	return true
 }
 
 // Again makes the next Step read all instances and send all hosts, since another gateway may
