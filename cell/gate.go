@@ -16,7 +16,7 @@ const gateTries = 4
 
 // mayImport reports whether a gateway should import, in any state of the gate.
 func (c *Cell) mayImport(req *cellv1.ReportLegacyRequest, g *shard.Gate) bool {
-	return g != nil && c.gate.LendImport(req.GetGateway())
+	return g != nil && c.gate.LendImport(req.GetGateway(), req.GetImportedAge())
 }
 
 // judgeGate judges the gate and, with move, moves it. It returns the gate afterwards and the matching

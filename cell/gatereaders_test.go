@@ -140,3 +140,37 @@ func TestGateReaders_RequirementsDiffer_AreShown(t *testing.T) {
 		}
 	})
 }
+
+// The imports of the gateway with the lease may fail: its copy of the tables may be slow, or another cell's.
+func TestImport_OfOneGatewayFails_AnotherTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		imports := func(gateway string, imported bool) bool {
+			req := readBy(gateway, 0)
+			if req.Importer = true; imported {
+				req.ImportedAge = durationpb.New(time.Second)
+			}
+			return r.reportLegacy(req).GetImportFor() != nil
+		}
+		for range 300 {
+			if !imports("g1", true) || imports("g2", false) {
+				t.Fatal("the gateway that imports has lost its lease")
+			}
+			time.Sleep(time.Second)
+		}
+		took := time.Duration(0)
+		for ; took < 5*time.Minute && !imports("g2", false); took += time.Second {
+			imports("g1", false)
+			time.Sleep(time.Second)
+		}
+		if took < time.Minute || took > 3*time.Minute {
+			t.Errorf("another gateway imports after %v", took)
+		}
+		for range 300 {
+			if imports("g1", false) || !imports("g2", true) {
+				t.Fatal("the gateway whose imports failed has the lease again")
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}

@@ -19,6 +19,8 @@ const (
 	KeepReports = 15 * time.Second
 	// ImportLease is how long a gateway may import after the cell's answer.
 	ImportLease = 5 * time.Second
+	// importPatience is how long a gateway may import without having imported all rows, if another one asks.
+	importPatience = 2 * time.Minute
 )
 
 // Keeper is what a replica knows of the cell's upgrade: gateways' reports, and which gateway imports.
@@ -29,9 +31,11 @@ type Keeper struct {
 
 	mu       sync.Mutex
 	gateways map[string]*gatewayReport
-	// importer is the gateway that may import until the time in until.
+	// importer is the gateway that may import until the time in until. Its newest full import is from imported, at the
+	// earliest from the begin of its lease.
 	importer    string
 	until       time.Time
+	imported    time.Time
 	Comparisons hostComparisons
 	// judgement is the newest judgement, for metrics.
 	judgement Judgement
@@ -113,14 +117,21 @@ func (k *Keeper) Evidence(now time.Time, node func(string) Registration) Evidenc
 	return e
 }
 
-// LendImport reports whether a gateway may import for ImportLease. One gateway may at a time: the one
-// that imports keeps the lease as long as it asks.
-func (k *Keeper) LendImport(gateway string) bool {
+// LendImport reports whether a gateway may import for ImportLease. age is how old the rows are that it has fully
+// imported; nil for none. One gateway may import at a time: it keeps the lease as long as it asks, unless its imports
+// fail and another one asks.
+func (k *Keeper) LendImport(gateway string, age *durationpb.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.Now()
-	if k.importer != gateway && now.Before(k.until) {
-		return false
+	if k.importer != gateway || !now.Before(k.until) {
+		if now.Before(k.until) && now.Sub(k.imported) <= importPatience {
+			return false
+		}
+		k.imported = now
+	}
+	if at := now.Add(-age.AsDuration()); age != nil && at.After(k.imported) {
+		k.imported = at
 	}
 	k.importer, k.until = gateway, now.Add(ImportLease)
 	return true
