@@ -203,9 +203,11 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 
 // unreadTables say what the report lacks without a table that it can do without.
 var unreadTables = map[string]string{
-	"flavors":            "what still fits is not known",
-	"flavor_extra_specs": "more may count as fitting than does",
-	"request_specs":      "no request is placed again",
+	"flavors":               "what still fits is not known",
+	"flavor_extra_specs":    "more may count as fitting than does",
+	"request_specs":         "no request is placed again",
+	"instance_groups":       "requests are placed again without the other members of their server groups",
+	"instance_group_member": "requests are placed again without the other members of their server groups",
 }
 
 // databaseFailed adds the flag and the address of the database that failed to the driver's whole error.

@@ -234,6 +234,60 @@ func TestTry_SilentDatabase_WarnsAndSaysTheAge(t *testing.T) {
 	}
 }
 
+// Nova keeps request specs without the members of their server groups, and reads these anew. A group that was deleted
+// does not count.
+func TestTry_ServerGroups_HaveTheirMembers(t *testing.T) {
+	legacytest.OneServer(t, func(t *testing.T, k legacytest.Kind) {
+		c := newNovaCell(t, k, 3, "127.0.0.1:1")
+		createTrialTables(c)
+		c.api.Exec(t, "CREATE TABLE instance_groups (id INTEGER, uuid VARCHAR(36))")
+		c.api.Exec(t, "CREATE TABLE instance_group_member (id INTEGER, group_id INTEGER, instance_uuid VARCHAR(255))")
+		apart, together, deleted := "96000000-0000-4000-8000-000000000001", "96000000-0000-4000-8000-000000000002", "96000000-0000-4000-8000-000000000003"
+		c.api.Insert(t, "instance_groups", legacytest.Row{"id": 1, "uuid": apart}, legacytest.Row{"id": 2, "uuid": together})
+		uuid := func(i int) string { return c.instance(i, "")["uuid"].(string) }
+		c.api.Insert(t, "instance_group_member", legacytest.Row{"id": 1, "group_id": 1, "instance_uuid": uuid(1)}, legacytest.Row{"id": 2, "group_id": 1, "instance_uuid": uuid(2)},
+			legacytest.Row{"id": 3, "group_id": 2, "instance_uuid": uuid(3)}, legacytest.Row{"id": 4, "group_id": 2, "instance_uuid": uuid(2)})
+		c.cell.Insert(t, "instances", c.instance(1, "host1"), c.instance(2, "host2"), c.instance(3, "host3"), c.instance(4, "host1"))
+		spec := func(i int, group, policy string) legacytest.Row {
+			var spec map[string]any
+			if err := json.Unmarshal([]byte(novaSpec(t, "001-tiny")), &spec); err != nil {
+				t.Fatal(err)
+			}
+			data := spec["nova_object.data"].(map[string]any)
+			data["scheduler_hints"] = map[string]any{"group": []string{group}}
+			data["instance_group"] = map[string]any{
+				"nova_object.name": "InstanceGroup", "nova_object.namespace": "nova", "nova_object.version": "1.11",
+				"nova_object.data": map[string]any{"uuid": group, "policy": policy, "policies": []string{policy}, "members": nil, "hosts": nil, "_rules": map[string]any{}},
+			}
+			text, err := json.Marshal(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return legacytest.Row{"id": i, "instance_uuid": uuid(i), "spec": string(text)}
+		}
+		c.api.Insert(t, "request_specs", spec(4, deleted, "affinity"), spec(3, together, "affinity"), spec(1, apart, "anti-affinity"))
+		args := []string{"try", "--database", c.cell.URL, "--api-database", c.api.URL, "--cell-uuid", novaCellUUID, "-o", "json"}
+		run := func() (passed []int, odd results) {
+			out, stderr, status := typed(t.Context(), "", args...)
+			var r tryReport
+			if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitDone {
+				t.Fatalf("status %d, %v\n%s%s", status, err, out, stderr)
+			}
+			for _, x := range r.Replays {
+				passed = append(passed, x.Passed)
+			}
+			return passed, r.Odd
+		}
+		if passed, odd := run(); !slices.Equal(passed, []int{3, 1, 2}) || len(odd) > 0 {
+			t.Errorf("%v hosts passed, odd %+v", passed, odd)
+		}
+		c.api.Exec(t, "DROP TABLE instance_group_member")
+		if passed, odd := run(); len(passed) != 3 || len(odd) != 1 || !strings.Contains(odd[0].What, "without the other members of their server groups") {
+			t.Errorf("%v hosts passed, odd %+v", passed, odd)
+		}
+	})
+}
+
 // zipped writes a text into a new compressed file and returns its path.
 func zipped(t *testing.T, text []byte) string {
 	t.Helper()

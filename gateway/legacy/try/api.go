@@ -3,6 +3,7 @@ package try
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"cellgate/gateway/legacy/novadb"
+	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
 
@@ -22,13 +24,19 @@ const queryTimeout = 10 * time.Minute
 type apiRows struct {
 	flavors []nova.Flavor
 	specs   []requestSpec
+	// members are the instances of the specs' server groups that exist, by the group's uuid; nil if they were not read.
+	members map[string][]string
 	unread  []Unread
 }
 
-// requestSpec is a row of request_specs: the instance, and the RequestSpec as JSON.
-type requestSpec struct{ instance, spec string }
+// requestSpec is a row of request_specs: the instance, and the RequestSpec, or why it cannot be read.
+type requestSpec struct {
+	instance  string
+	primitive map[string]any
+	problem   string
+}
 
-// readAPI reads the flavors and the newest request specs, each table in a read-only transaction. A table that the
+// readAPI reads the flavors, the newest request specs and their server groups, each table in a read-only transaction. A table that the
 // user may not read, or that the database lacks, is left out and recorded in unread.
 func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows, err error) {
 	db, err := novadb.OpenPool(d, queryTimeout)
@@ -74,12 +82,93 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 	if err == nil {
 		err = read("request_specs", fmt.Sprintf("SELECT instance_uuid, spec FROM request_specs ORDER BY id DESC LIMIT %d", requests), func(r *sql.Rows) error {
 			var s requestSpec
-			err := r.Scan(&s.instance, &s.spec)
+			var text string
+			if err := r.Scan(&s.instance, &text); err != nil {
+				return err
+			}
+			if err := json.Unmarshal([]byte(text), &s.primitive); err != nil {
+				s.problem = "its spec is no JSON: " + err.Error()
+			}
 			rows.specs = append(rows.specs, s)
+			return nil
+		})
+	}
+	if err == nil {
+		err = rows.readGroups(read)
+	}
+	return rows, err
+}
+
+// readGroups reads the members of the specs' server groups, if there are any.
+func (a *apiRows) readGroups(read func(table, query string, do func(*sql.Rows) error) error) error {
+	var named []string
+	for i := range a.specs {
+		if _, _, id := a.specs[i].group(); id != "" {
+			named = append(named, "'"+id+"'")
+		}
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	before, byID, members := len(a.unread), map[int64]string{}, map[string][]string{}
+	which := " WHERE uuid IN (" + strings.Join(named, ", ") + ")"
+	err := read("instance_groups", "SELECT id, uuid FROM instance_groups"+which, func(r *sql.Rows) error {
+		var id int64
+		var uuid string
+		err := r.Scan(&id, &uuid)
+		byID[id], members[uuid] = uuid, []string{}
+		return err
+	})
+	if err == nil && len(a.unread) == before {
+		err = read("instance_group_member", "SELECT group_id, instance_uuid FROM instance_group_member WHERE instance_uuid IS NOT NULL AND group_id IN (SELECT id FROM instance_groups"+which+")", func(r *sql.Rows) error {
+			var id int64
+			var instance string
+			err := r.Scan(&id, &instance)
+			members[byID[id]] = append(members[byID[id]], instance)
 			return err
 		})
 	}
-	return rows, err
+	if err == nil && len(a.unread) == before {
+		a.members = members
+	}
+	return err
+}
+
+// group gives the fields of the spec and of its server group, and the group's uuid; "" for none.
+func (s *requestSpec) group() (spec, group map[string]any, uuid string) {
+	spec, _ = s.primitive["nova_object.data"].(map[string]any)
+	object, _ := spec["instance_group"].(map[string]any)
+	group, _ = object["nova_object.data"].(map[string]any)
+	text, _ := group["uuid"].(string)
+	if id, err := schedule.ParseID(text); err == nil {
+		uuid = id.String()
+	}
+	return spec, group, uuid
+}
+
+// joinGroup completes the spec's server group, as Nova does (nova/objects/request_spec.py, _from_db_object): rows of
+// request_specs have no members, and a group that was deleted does not count. on has the instances on hosts.
+func (s *requestSpec) joinGroup(members map[string][]string, on map[string]novadb.Instance) {
+	spec, group, id := s.group()
+	if id == "" || members == nil {
+		return
+	}
+	all, exists := members[id]
+	if !exists {
+		delete(spec, "instance_group")
+		if hints, has := spec["scheduler_hints"].(map[string]any); has {
+			delete(hints, "group")
+		}
+		return
+	}
+	uuids, hosts := []any{}, []any{}
+	for _, m := range all {
+		uuids = append(uuids, m)
+		if i, there := on[m]; there && m != s.instance {
+			hosts = append(hosts, i.Host)
+		}
+	}
+	group["members"], group["hosts"] = uuids, hosts
 }
 
 // deniedTo matches the user in the error of MySQL and MariaDB for a table that it may not read.

@@ -228,6 +228,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 			r.Skipped++
 			continue
 		}
+		s.joinGroup(api.members, instances)
 		r.Replays = append(r.Replays, c.replay(table, s, &i, byName[i.Host+"\x00"+i.Node], placement))
 	}
 	r.Summary = summarize(r.Replays)
@@ -370,12 +371,10 @@ func (c *Config) propose(table *schedule.Table, request *schedule.Request, seed 
 // replay places a request spec on the table without its instance i, which is on host on.
 func (c *Config) replay(table *schedule.Table, s requestSpec, i *novadb.Instance, on *novadb.Host, placement *placementRows) Replay {
 	out := Replay{Instance: s.instance, Nova: on.ServiceHost}
-	var primitive map[string]any
-	if err := json.Unmarshal([]byte(s.spec), &primitive); err != nil {
-		out.Problem = "its spec is no JSON: " + err.Error()
+	if out.Problem = s.problem; s.problem != "" {
 		return out
 	}
-	t, err := c.Rules.Translation.FromPrimitive(primitive)
+	t, err := c.Rules.Translation.FromPrimitive(s.primitive)
 	if err != nil {
 		out.Problem = err.Error()
 		return out
