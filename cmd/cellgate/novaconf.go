@@ -300,6 +300,10 @@ func (d *configDetails) readNova(c *config.Config, section string, from config.O
 		}
 		k.fill(c, s)
 	}
+	for i := range c.Gateway.Legacy {
+		l := &c.Gateway.Legacy[i]
+		l.ServiceDownTime = cmp.Or(l.ServiceDownTime, s.ServiceDownTime)
+	}
 	return bad
 }
 

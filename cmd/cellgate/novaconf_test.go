@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cellgate/gateway/rules"
 	"cellgate/internal/config"
@@ -87,6 +88,21 @@ default_availability_zone = north
 }
 
 // Settings that pci_in_placement does not support are reported, wherever it is set.
+// Nova's services count as down by Nova's own option, unless the cell of gateway.legacy has another.
+func TestNovaConf_ServiceDownTime_IsThatOfLegacyCells(t *testing.T) {
+	conf := novaConfFile(t, "[DEFAULT]\nservice_down_time = 300\n")
+	file := filepath.Join(t.TempDir(), "gateway.yaml")
+	text := "gateway:\n  nova_conf: [" + conf + "]\n  cells: [{name: a, replicas: [h:1]}, {name: b, replicas: [h:2]}]\n" +
+		"  legacy: [{cell: a, database: mysql://u@127.0.0.1/a, api: mysql://u@127.0.0.1/api}, {cell: b, database: mysql://u@127.0.0.1/b, api: mysql://u@127.0.0.1/api, service_down_time: 90s}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := loadGateway(file, nil)
+	if err != nil || c.Gateway.Legacy[0].ServiceDownTime != 5*time.Minute || c.Gateway.Legacy[1].ServiceDownTime != 90*time.Second {
+		t.Errorf("%v, %+v", err, c.Gateway.Legacy)
+	}
+}
+
 func TestPCIInPlacement_Unsupported_IsWarned(t *testing.T) {
 	conf := novaConfFile(t, `[filter_scheduler]
 pci_in_placement = true

@@ -144,7 +144,13 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	if c.API == "" {
 		uuid = cmp.Or(uuid, anyUUID) // nothing names the cell's uuid, and no result depends on it
 	}
-	database, err := readerConfig(c, uuid)
+	g := config.Default()
+	g.Gateway.NovaConf, g.Gateway.Legacy = confs, []config.LegacyCell{c}
+	details := &configDetails{}
+	if problems := details.fillFromNova(&g, "gateway", config.Origins{}); len(problems) > 0 {
+		return nil, fmt.Errorf("%s: %s", problems[0].Path, problems[0].Problem)
+	}
+	database, err := readerConfig(g.Gateway.Legacy[0], uuid)
 	if err != nil {
 		return nil, err
 	}
@@ -154,12 +160,6 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 		}
 	}
 	database.MaxLeftOut = 1000
-	g := config.Default()
-	g.Gateway.NovaConf = confs
-	details := &configDetails{}
-	if problems := details.fillFromNova(&g, "gateway", config.Origins{}); len(problems) > 0 {
-		return nil, fmt.Errorf("%s: %s", problems[0].Path, problems[0].Problem)
-	}
 	compiled, err := rules.Compile(rulesOf(g.Gateway))
 	if err != nil {
 		return nil, err

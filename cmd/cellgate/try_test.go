@@ -288,6 +288,18 @@ func TestTry_ServerGroups_HaveTheirMembers(t *testing.T) {
 	})
 }
 
+// With a long report_interval, Nova's own service_down_time tells who is down.
+func TestTry_ServiceDownTimeOfNovaConf_Counts(t *testing.T) {
+	c := newNovaCell(t, legacytest.MariaDB, 2, "127.0.0.1:1")
+	c.cell.Exec(t, "UPDATE services SET last_seen_up = last_seen_up - INTERVAL 2 MINUTE WHERE id = 2")
+	conf := novaConfFile(t, "[DEFAULT]\nservice_down_time = 600\n")
+	for want, args := range map[string][]string{"1 available, 0 disabled, 1 down": nil, "2 available, 0 disabled, 0 down": {"--nova-conf", conf}} {
+		if out, stderr, status := typed(t.Context(), "", append([]string{"try", "--database", c.cell.URL}, args...)...); status != exitDone || !strings.Contains(out, want) {
+			t.Errorf("status %d, no %q in\n%s%s", status, want, out, stderr)
+		}
+	}
+}
+
 // zipped writes a text into a new compressed file and returns its path.
 func zipped(t *testing.T, text []byte) string {
 	t.Helper()

@@ -227,8 +227,8 @@ type LegacyCell struct {
 	RequiredVersion int `yaml:"required_version" range:"0..2147483647" help:"least version of nova-compute services that the gate needs; 0: the gate never opens"`
 	// Refresh is how often the tables are read; 0 means 2 s.
 	Refresh time.Duration `yaml:"refresh" range:"0|100ms..5s" help:"how often the tables are read; 0 means 2s"`
-	// ServiceDownTime is Nova's option; 0 means 60 s.
-	ServiceDownTime time.Duration `yaml:"service_down_time" range:"0s.." help:"Nova's option, at least five times refresh; 0 means 60s"`
+	// ServiceDownTime is Nova's option; 0 means that of the gateway's nova.conf, else 60 s.
+	ServiceDownTime time.Duration `yaml:"service_down_time" range:"0s.." help:"Nova's option, at least five times refresh; 0 means that of gateway.nova_conf, else 60s"`
 	// Nova's options for rows without a ratio; 0 means not set.
 	CPURatio         float64 `yaml:"cpu_allocation_ratio" range:"0.." help:"Nova's option, for rows without a ratio; 0 means not set"`
 	RAMRatio         float64 `yaml:"ram_allocation_ratio" range:"0.." help:"Nova's option, for rows without a ratio; 0 means not set"`

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cellgate/internal/novarelease"
 )
@@ -369,6 +370,9 @@ reserved_host_memory_mb = 512
 		if !strings.Contains(s.notesText(), want) {
 			t.Errorf("not told: %s\n%s", want, s.notesText())
 		}
+	}
+	if s.ServiceDownTime != 5*time.Minute {
+		t.Errorf("service_down_time is %v", s.ServiceDownTime)
 	}
 	if strings.Contains(s.notesText(), "reserved_host_memory_mb") {
 		t.Errorf("told of an option that is not the scheduler's:\n%s", s.notesText())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"cellgate/internal/novarelease"
 )
@@ -23,6 +24,8 @@ type Settings struct {
 	Values map[string]any
 	// PCIAliases are the entries of [pci] alias, in their order.
 	PCIAliases []PCIAlias
+	// ServiceDownTime is [DEFAULT] service_down_time; 0 if no file sets it.
+	ServiceDownTime time.Duration
 	// Placement is [placement], Neutron [neutron].
 	Placement, Neutron Service
 	// Notes are facts that an operator should know, and settings that may be deleted.
@@ -103,6 +106,9 @@ func Read(files []string, known Known) (*Settings, error) {
 	s := &Settings{From: map[string]string{}, Values: map[string]any{}, multipliers: map[string]float64{}}
 	t := &translation{Settings: s, source: src, known: known, values: map[place]value{}, set: map[place]*assignment{}}
 	t.options()
+	if down := (place{"DEFAULT", "service_down_time"}); t.set[down] != nil {
+		s.ServiceDownTime = time.Duration(t.values[down].int) * time.Second
+	}
 	t.filters()
 	t.weighers()
 	t.pciAliases()

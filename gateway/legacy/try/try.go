@@ -1,6 +1,7 @@
 package try
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -175,10 +176,11 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, failed("placement", err)
 	}
-	r := &Report{At: x.At, Silent: x.WhySilent(serviceDownTime), LeftOut: x.LeftOut, Unread: api.unread}
+	down := cmp.Or(c.Database.ServiceDownTime, time.Minute)
+	r := &Report{At: x.At, Silent: x.WhySilent(down), LeftOut: x.LeftOut, Unread: api.unread}
 	if asOf := x.Heartbeat; r.Silent != "" && !asOf.IsZero() {
 		r.At = asOf
-		upAt(x, asOf)
+		upAt(x, asOf, down)
 	}
 	edit := schedule.NewTable().Edit()
 	byName := map[string]*novadb.Host{}
@@ -260,15 +262,12 @@ func summarize(replays []Replay) (s Summary) {
 	return s
 }
 
-// serviceDownTime is Nova's default of service_down_time.
-const serviceDownTime = time.Minute
-
 // upAt sets which hosts are down at a time.
-func upAt(x *novadb.Snapshot, at time.Time) {
+func upAt(x *novadb.Snapshot, at time.Time, down time.Duration) {
 	services := x.ServicesByID()
 	for i := range x.Hosts {
 		if s := services[x.Hosts[i].ServiceID]; s != nil {
-			x.Hosts[i].Down = !s.Up(at, serviceDownTime)
+			x.Hosts[i].Down = !s.Up(at, down)
 		}
 	}
 }
