@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -191,6 +192,9 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	}
 	for _, host := range r.Unprovided {
 		report.Odd = append(report.Odd, diagnose(warned, "Placement has no provider of it: nothing is placed there", "start its nova-compute, which makes one").named("host "+host)...)
+	}
+	for _, p := range r.Sharing {
+		report.Odd = append(report.Odd, diagnose(warned, "this provider shares "+strings.Join(p.Classes, ", ")+" with the hosts of its aggregates: each host has only what its own tree has", "report the shared amounts on each host").named("provider "+p.UUID)...)
 	}
 	for _, i := range r.Uncounted {
 		report.Odd = append(report.Odd, diagnose(warned, fmt.Sprintf("this instance is on no host above, and not counted: it is on %s, node %s", i.Host, i.Node), "correct the row of its host, or of the instance").named(i.UUID)...)

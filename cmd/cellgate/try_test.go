@@ -108,7 +108,9 @@ func TestTry_Dumps_AreReadInAServerOfTheirOwn(t *testing.T) {
 	c.api.Insert(t, "request_specs", legacytest.Row{"id": 1, "instance_uuid": instanceOne, "spec": novaSpec(t, "001-tiny")})
 	c.api.Exec(t, "UPDATE cell_mappings SET database_connection = '{scheme}://u:p@h/"+path.Base(c.cell.URL)+"?charset=utf8' WHERE id = 1")
 	placement := server.NewDatabase(t)
-	server.Exec(t, "USE "+placement+"; "+placementTables)
+	server.Exec(t, "USE "+placement+"; "+placementTables+`INSERT INTO resource_providers VALUES (3, 'e0000000-0000-4000-8000-000000000009', NULL);
+INSERT INTO traits VALUES (2, 'MISC_SHARES_VIA_AGGREGATE'); INSERT INTO resource_provider_traits VALUES (3, 2);
+INSERT INTO inventories VALUES (5, 3, 2, 9000, 0, 1, 9000, 1, 1.0);`)
 	args := []string{"try", "-o", "json"}
 	for _, name := range []string{path.Base(c.cell.URL), path.Base(c.api.URL), placement} {
 		text, err := exec.Command("mariadb-dump", "--no-defaults", "--socket="+server.Socket(), "--user=root", "--databases", name).Output()
@@ -127,7 +129,7 @@ func TestTry_Dumps_AreReadInAServerOfTheirOwn(t *testing.T) {
 	}
 	// Placement has no provider for host2 and host3. host1 has 128 VCPUs, of which 126 are used,
 	// and a VGPU.
-	if r.Hosts != 1 || r.Available != 1 || len(r.Unprovided) != 2 || len(r.Odd) != 2 || r.Instances != 1 {
+	if r.Hosts != 1 || r.Available != 1 || len(r.Unprovided) != 2 || len(r.Odd) != 3 || !strings.Contains(r.Odd[2].What, "shares DISK_GB") || r.Instances != 1 {
 		t.Errorf("the fleet: %+v", r.Report)
 	}
 	if !r.At.Equal(c.now.Add(-24 * time.Hour)) {

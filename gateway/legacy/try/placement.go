@@ -198,6 +198,22 @@ func (p *placementRows) provide(h *schedule.Host) bool {
 	return true
 }
 
+// sharing gives the providers that share what they have with the hosts of their aggregates.
+func (p *placementRows) sharing() (all []SharingProvider) {
+	for id, root := range p.roots {
+		if !slices.Contains(root.Traits, "MISC_SHARES_VIA_AGGREGATE") {
+			continue
+		}
+		one := SharingProvider{UUID: id.String(), Classes: []string{}}
+		for _, r := range root.Resources {
+			one.Classes = append(one.Classes, r.Class)
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b SharingProvider) int { return strings.Compare(a.UUID, b.UUID) })
+	return all
+}
+
 // without gives the resources of a host, and its children, without an instance's allocations.
 func (p *placementRows) without(h *schedule.Host, instance string) ([]schedule.Resource, []schedule.Provider) {
 	taken := func(provider schedule.ID, all []schedule.Resource) []schedule.Resource {

@@ -53,6 +53,8 @@ type Report struct {
 	LeftOut    []novadb.LeftOut `json:"left_out"`
 	// Unprovided are the names of hosts without a provider in Placement; these hosts are left out.
 	Unprovided []string `json:"unprovided"`
+	// Sharing are Placement's sharing providers. No host has what they share.
+	Sharing []SharingProvider `json:"sharing"`
 	// Unread are tables that the user may not read, or that the database lacks: their content is missing.
 	Unread  []Unread `json:"unread"`
 	Flavors []Flavor `json:"flavors"`
@@ -80,6 +82,12 @@ type Uncounted struct {
 	UUID string `json:"uuid"`
 	Host string `json:"host"`
 	Node string `json:"node"`
+}
+
+// SharingProvider is a provider that shares its classes with the hosts of its aggregates.
+type SharingProvider struct {
+	UUID    string   `json:"uuid"`
+	Classes []string `json:"classes"`
 }
 
 // Unread is a table that was not read.
@@ -181,6 +189,9 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if asOf := x.Heartbeat; r.Silent != "" && !asOf.IsZero() {
 		r.At = asOf
 		upAt(x, asOf, down)
+	}
+	if placement != nil {
+		r.Sharing = placement.sharing()
 	}
 	edit := schedule.NewTable().Edit()
 	byName := map[string]*novadb.Host{}
