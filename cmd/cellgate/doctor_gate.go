@@ -66,6 +66,10 @@ func checkDatabaseAge(u *upgrade) (out results) {
 		return append(out, diagnose(unhealthy, x.WhySilent(u.down),
 			"read a database that is not behind (gateway.legacy), start Nova's services, or correct the clock: gateways answer nothing from it meanwhile (the cell is unavailable while its gate is LEGACY or SHADOW), import nothing, and take no host for down by it")...)
 	}
+	if len(x.Hosts) == 0 && len(u.hosts) > 0 {
+		return append(out, diagnose(unhealthy, "no row of compute_nodes is a host of the cell, which has "+counted(len(u.hosts), "host")+": nothing is imported",
+			"give gateway.legacy the cell's own database, and see the lines \"row …\"; delete hosts that are gone for good (cellgate hosts delete)")...)
+	}
 	return append(out, good("has %s and %s of nova-compute, read in %v", counted(len(x.Hosts), "host"), counted(len(x.Services), "live service"), x.Took.Round(time.Millisecond))...)
 }
 

@@ -67,6 +67,12 @@ func TestDoctorUpgrade(t *testing.T) {
 	})
 }
 
+func TestDoctorUpgrade_DatabaseOfAnotherCell_Fails(t *testing.T) {
+	c := newNovaCell(t, legacytest.MariaDB, 2, (&listingCell{}).registered(1, 2).serve(t))
+	c.api.Exec(t, "UPDATE host_mappings SET cell_id = 2")
+	must(t, diagnoses(t, exitRefused, "upgrade", "--config", c.config), "cell1 legacy database", unhealthy, "no row of compute_nodes is a host of the cell, which has 2 hosts")
+}
+
 // The conditions that a gate waits for are shown, and so is a pin. A host without an agent that
 // does not block the gate is no failure.
 func TestDoctorUpgrade_LegacyCell_ShowsItsGate(t *testing.T) {
