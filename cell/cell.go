@@ -163,6 +163,7 @@ func (c *Cell) serve(ctx context.Context) error {
 		return nil
 	})
 	close(c.phase.open) // open is closed before ready
+	c.health.Changed()
 	g.Go(func() error {
 		if err := c.table.Load(ctx); err != nil {
 			return c.startError(ctx, err)
@@ -184,6 +185,7 @@ func (c *Cell) serve(ctx context.Context) error {
 			}
 		}
 		close(c.phase.ready)
+		c.health.Changed()
 		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Incarnation, "took", time.Since(start), "cold_queries", c.table.Cold.Answered())
 		return nil
 	})

@@ -33,6 +33,7 @@ type Monitor struct {
 	alive, ready func() []Check
 	draining     chan struct{}
 	drain        sync.Once
+	changed      chan struct{}
 	also         atomic.Pointer[func() Check]
 }
 
@@ -46,7 +47,7 @@ func New(alive, ready func() []Check) *Monitor {
 	if ready == nil {
 		ready = none
 	}
-	return &Monitor{alive: alive, ready: ready, draining: make(chan struct{})}
+	return &Monitor{alive: alive, ready: ready, draining: make(chan struct{}), changed: make(chan struct{}, 1)}
 }
 
 // Also adds to readiness a check of an additional part of the process. It is called often and must not
@@ -66,6 +67,14 @@ func (m *Monitor) Draining() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// Changed has Run evaluate the checks at once.
+func (m *Monitor) Changed() {
+	select {
+	case m.changed <- struct{}{}:
+	default: // it will
 	}
 }
 
@@ -116,6 +125,7 @@ func (m *Monitor) Run(ctx context.Context, set func(ready bool)) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-m.changed:
 		}
 		if _, now := m.Ready(); now != last {
 			last = now

@@ -92,6 +92,28 @@ func TestRun_StatusChanges_SendsEachChange(t *testing.T) {
 	})
 }
 
+func TestChanged_StatusChanged_IsSentAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ok atomic.Bool
+		m := New(nil, func() []Check { return []Check{{Name: "table", OK: ok.Load()}} })
+		changes := make(chan bool, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx, func(ready bool) { changes <- ready }) }()
+		<-changes
+		ok.Store(true)
+		began := time.Now()
+		m.Changed()
+		if got := <-changes; !got || time.Since(began) != 0 {
+			t.Errorf("told %v after %v", got, time.Since(began))
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAlso_CheckOfAnotherPart_CountsForReadiness(t *testing.T) {
 	m := New(nil, nil)
 	m.Also(func() Check { return Check{Name: "bus", Why: "not connected"} })
