@@ -6,19 +6,26 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"cellgate/shard"
 )
 
 // reserveAhead is how far ahead of the last time given out a reservation is. A reservation is written about once in
 // that duration, and after a start time can stand still for that long.
 const reserveAhead = time.Second
 
+// wentBack is how far behind store time the server's clock is if it went back, as after a failover. A reading that is
+// less far behind may have come late.
+const wentBack = shard.ApplyLimit
+
 // clock is store time: the server's time, but never before any time that some process gave out. The database has an
 // upper bound of all times given out. A process that starts begins there, since the server's clock may have gone
-// back.
+// back. Store time then goes on at the pace of this machine, so that leases keep their length.
 type clock struct {
-	mu       sync.Mutex
-	last     time.Time
-	reserved time.Time
+	mu sync.Mutex
+	// last was given out at the machine's time lastAt.
+	last, lastAt time.Time
+	reserved     time.Time
 }
 
 // tick turns a reading of the server's time into store time. It is at least a microsecond, the servers' precision,
@@ -27,10 +34,13 @@ func (c *clock) tick(server time.Time) (now time.Time, reserve bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now = server.Truncate(time.Microsecond).UTC()
+	if c.last.Sub(now) > wentBack {
+		now = c.last.Add(time.Since(c.lastAt).Truncate(time.Microsecond))
+	}
 	if next := c.last.Add(time.Microsecond); now.Before(next) {
 		now = next
 	}
-	c.last = now
+	c.last, c.lastAt = now, time.Now()
 	return now, now.After(c.reserved)
 }
 
@@ -62,7 +72,7 @@ func (c *clock) start(reserved int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if reserved > 0 {
-		c.last = time.Unix(0, reserved).UTC()
+		c.last, c.lastAt = time.Unix(0, reserved).UTC(), time.Now()
 		c.reserved = c.last
 	}
 }
