@@ -3,6 +3,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -108,6 +109,10 @@ func (e *Error) With(key, value string) *Error {
 	return e
 }
 
+// mostFields bounds the fields that an error names, since it must fit into response headers. One more says how many
+// others there are.
+const mostFields = 32
+
 // InvalidFields makes an InvalidRequest error about several fields; nil when
 // there are none.
 func InvalidFields(fields []Field) error {
@@ -118,6 +123,13 @@ func InvalidFields(fields []Field) error {
 		return Invalid(fields[0].Path, "%s", fields[0].Problem)
 	}
 	e := &Error{Kind: InvalidRequest, Fields: fields}
+	if more := len(fields) - mostFields; more > 1 {
+		path := fields[0].Path
+		if end := strings.IndexAny(path, ".["); end > 0 {
+			path = path[:end]
+		}
+		e.Fields = append(fields[:mostFields:mostFields], Field{Path: path, Problem: fmt.Sprintf("and %d more fields", more)})
+	}
 	e.Message = fmt.Sprintf("%d fields are invalid; the first: %s: %s", len(fields), fields[0].Path, fields[0].Problem)
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -149,4 +150,19 @@ func TestStreams_MessagesAtOnce_FewAreDecoded(t *testing.T) {
 		}
 		_ = stream.CloseSend()
 	})
+}
+
+// A request of the largest size whose every item is wrong costs about what its decoding does.
+func TestValidate_HalfAMillionViolations_LittleMemory(t *testing.T) {
+	req := &cellgatev1.SelectDestinationsRequest{InstanceUuids: make([]string, maxElements)}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := Validate(req)
+	runtime.ReadMemStats(&after)
+	if fault.KindOf(err) != fault.InvalidRequest {
+		t.Errorf("%v", err)
+	}
+	if size := (after.TotalAlloc - before.TotalAlloc) >> 20; size > 64 {
+		t.Errorf("%d MiB", size)
+	}
 }

@@ -28,10 +28,17 @@ func ValidateUnless(m proto.Message, isSound func(of protoreflect.Message, field
 	})))
 }
 
+// manyViolations is the size, in bytes, above which a message is only checked until its first violation: half a million
+// of them take seconds, and half a gigabyte.
+const manyViolations = 16 << 10
+
 func check(m proto.Message, options ...protovalidate.ValidationOption) error {
 	v, err := validator()
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the schema's rules do not compile")
+	}
+	if proto.Size(m) > manyViolations {
+		options = append(options, protovalidate.WithFailFast())
 	}
 	err = v.Validate(m, options...)
 	if err == nil {

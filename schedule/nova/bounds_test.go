@@ -32,6 +32,7 @@ func TestHintsAndExtraSpecsAreBounded(t *testing.T) {
 		{"/scheduler_hints", map[string]any{"mine": []any{"", long + "x"}}, `scheduler_hints["mine"][1]`, "has 4097 characters"},
 		{"/scheduler_hints", map[string]any{"same_host": many}, `scheduler_hints["same_host"]`, "has 1025 values, the most is 1024"},
 		{"/scheduler_hints", map[string]any{strings.Repeat("x", 256): "1"}, "scheduler_hints", "the name has 256 characters, the most is 255"},
+		{"/scheduler_hints", map[string]any{strings.Repeat("x", 256): []any{1.0, 2.0}}, "scheduler_hints", "the name has 256 characters, the most is 255"},
 		{"/flavor//extra_specs", map[string]any{"a:b": long}, "", ""},
 		{"/flavor//extra_specs", map[string]any{"a:b": long + "x"}, `flavor.extra_specs["a:b"]`, "the value has 4097 characters, the most is 4096"},
 		{"/flavor//extra_specs", map[string]any{strings.Repeat("k", 256): ""}, "flavor.extra_specs", "the key has 256 characters, the most is 255"},

@@ -238,7 +238,10 @@ func (s *Spec) hints(spec *object) {
 		case string:
 			s.Hints[name] = []string{v}
 		default:
-			s.Hints[name] = spec.findings.texts(at(spec.at("scheduler_hints"), name), v)
+			// Each value that is no text is named by its path, which has the name.
+			if path := at(spec.at("scheduler_hints"), name); spec.longest(path, "the name", name, maxName) {
+				s.Hints[name] = spec.findings.texts(path, v)
+			}
 		}
 	}
 }
