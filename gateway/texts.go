@@ -17,8 +17,9 @@ import (
 const (
 	// maxClaimID is the longest claim_id, as the schema has it.
 	maxClaimID = 64
-	// maxNamedTexts bounds the fields that one error names.
+	// maxNamedTexts bounds the fields that one error names, maxNamedKey the characters of a key in their paths.
 	maxNamedTexts = 32
+	maxNamedKey   = 64
 )
 
 // takeTexts refuses a request with a text that no shard can store or search for, before any
@@ -57,7 +58,8 @@ func visible(s string) bool {
 
 func hasNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
 
-// nulsIn gives the paths, below a message, of the texts with a NUL; nil for none.
+// nulsIn gives the paths, below a message, of texts with a NUL; nil for none. It ends soon after it has found
+// maxNamedTexts, since a request has room for many texts below a long path.
 func nulsIn(m protoreflect.Message) (paths []string) {
 	if s, ok := m.Interface().(*structpb.Struct); ok {
 		return nulsInObject(s)
@@ -68,19 +70,19 @@ func nulsIn(m protoreflect.Message) (paths []string) {
 		case f.IsMap():
 			v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
 				if f.MapKey().Kind() == protoreflect.StringKind && hasNUL(k.String()) {
-					paths = append(paths, name+fmt.Sprintf("[%q]", k.String()))
+					paths = append(paths, name+namedKey(k.String()))
 				}
-				paths = append(paths, below(nulsInValue(f.MapValue(), v), func() string { return name + fmt.Sprintf("[%q]", k.String()) })...)
-				return true
+				paths = append(paths, below(nulsInValue(f.MapValue(), v), func() string { return name + namedKey(k.String()) })...)
+				return len(paths) < maxNamedTexts
 			})
 		case f.IsList():
-			for i := range v.List().Len() {
+			for i := 0; i < v.List().Len() && len(paths) < maxNamedTexts; i++ {
 				paths = append(paths, below(nulsInValue(f, v.List().Get(i)), func() string { return fmt.Sprintf("%s[%d]", name, i) })...)
 			}
 		default:
 			paths = append(paths, below(nulsInValue(f, v), func() string { return name })...)
 		}
-		return true
+		return len(paths) < maxNamedTexts
 	})
 	return paths
 }
@@ -97,6 +99,9 @@ func nulsInValue(f protoreflect.FieldDescriptor, v protoreflect.Value) []string 
 	return nil
 }
 
+// namedKey is the beginning of a key as a part of a path.
+func namedKey(key string) string { return fmt.Sprintf("[%.*q]", maxNamedKey, key) }
+
 // below prefixes each of paths with the path at.
 func below(paths []string, at func() string) []string {
 	for i := range paths {
@@ -111,12 +116,15 @@ const dataKey = "nova_object.data"
 
 func nulsInObject(s *structpb.Struct) (paths []string) {
 	for key, v := range s.GetFields() {
+		if len(paths) >= maxNamedTexts {
+			break
+		}
 		at := func() string {
 			switch {
 			case key == dataKey:
 				return ""
-			case hasNUL(key) || strings.ContainsAny(key, ".[]\" "):
-				return fmt.Sprintf("[%q]", key)
+			case hasNUL(key) || strings.ContainsAny(key, ".[]\" ") || len(key) > maxNamedKey:
+				return namedKey(key)
 			}
 			return "." + key
 		}
@@ -138,6 +146,9 @@ func nulsInNova(v *structpb.Value) (paths []string) {
 		return nulsInObject(v.StructValue)
 	case *structpb.Value_ListValue:
 		for i, item := range v.ListValue.GetValues() {
+			if len(paths) >= maxNamedTexts {
+				break
+			}
 			paths = append(paths, below(nulsInNova(item), func() string { return fmt.Sprintf("[%d]", i) })...)
 		}
 	}

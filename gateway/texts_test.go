@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -129,4 +131,31 @@ func TestADecisionThatIsRefusedIsLostAlone(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	})
+}
+
+// An error about many texts below a long name costs no more than the request.
+func TestNULs_ManyBelowALongName_FewAreNamed(t *testing.T) {
+	values := make([]any, 6000)
+	for i := range values {
+		values[i] = "\x00"
+	}
+	form, err := structpb.NewStruct(map[string]any{"nova_object.data": map[string]any{
+		"scheduler_hints": map[string]any{strings.Repeat("h", 50_000): values},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := ask(1, 1)
+	req.Spec = &cellgatev1.SelectDestinationsRequest_NovaRequestSpec{NovaRequestSpec: form}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err = checkTexts(req)
+	runtime.ReadMemStats(&after)
+	var e *fault.Error
+	if !errors.As(err, &e) || len(e.Fields) != maxNamedTexts {
+		t.Fatalf("%d fields of %v", len(e.Fields), fault.KindOf(err))
+	}
+	if size := after.TotalAlloc - before.TotalAlloc; size > 1<<20 || len(e.Fields[0].Path) > 200 {
+		t.Errorf("%d bytes for an error of %d fields, the first at a path of %d", size, len(e.Fields), len(e.Fields[0].Path))
+	}
 }
