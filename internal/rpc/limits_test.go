@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -150,6 +151,19 @@ func TestStreams_MessagesAtOnce_FewAreDecoded(t *testing.T) {
 		}
 		_ = stream.CloseSend()
 	})
+}
+
+// A compressed message could be a thousand times larger than what is charged for it.
+func TestServer_CompressedRequest_Refused(t *testing.T) {
+	called := false
+	conn := serve(t, &bytes.Buffer{}, func(context.Context, *cellgatev1.GetClaimRequest) (*cellgatev1.GetClaimResponse, error) {
+		called = true
+		return &cellgatev1.GetClaimResponse{}, nil
+	})
+	_, err := cellgatev1.NewClaimsClient(conn).GetClaim(t.Context(), &cellgatev1.GetClaimRequest{ConsumerUuid: instance}, grpc.UseCompressor(gzip.Name))
+	if err == nil || called {
+		t.Errorf("a compressed request: served %t, %v", called, err)
+	}
 }
 
 // A request of the largest size whose every item is wrong costs about what its decoding does.

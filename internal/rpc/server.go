@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
@@ -142,6 +144,8 @@ func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *Server {
 	turns := make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))
 	options := append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(ingress.MaxMessage),
+		//lint:ignore SA1019 it takes precedence over a registered one, which nothing can take back
+		grpc.RPCDecompressor(uncompressed{}),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
@@ -160,6 +164,16 @@ func NewServer(log *slog.Logger, extra ...grpc.ServerOption) *Server {
 	s := &Server{grpc.NewServer(append(options, inTapHandle(extra))...), in, turns}
 	reflection.Register(s)
 	return s
+}
+
+// uncompressed refuses compressed messages: a message grows a thousandfold before it is charged to its caller, even
+// that of a call without a credential. The exporter of traces registers gzip for the whole process.
+type uncompressed struct{}
+
+func (uncompressed) Type() string { return gzip.Name }
+
+func (uncompressed) Do(io.Reader) ([]byte, error) {
+	return nil, errors.New("this server takes no compressed messages")
 }
 
 func serveUnary(log *slog.Logger, sure func(any) bool) grpc.UnaryServerInterceptor {
