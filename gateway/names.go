@@ -215,7 +215,10 @@ func (g *Gateway) resolveAggregates(fields []namedField) error {
 			return fault.New(fault.CellUnavailable, "aggregate %q is not in the cells that answered; these did not: %s", name, strings.Join(silent, ", ")).
 				With("cells", strings.Join(silent, ","))
 		default:
-			like := suggest.MeantOf(name, slices.Sorted(maps.Keys(byName)), 2) // names are short
+			like := ""
+			if len(wrong) == 0 { // it compares all names: once per request is enough
+				like = suggest.MeantOf(name, slices.Sorted(maps.Keys(byName)), 2) // names are short
+			}
 			wrong = append(wrong, fault.Field{Path: f.path, Problem: fmt.Sprintf("no host is in an aggregate %q%s", name, like)})
 		}
 	}

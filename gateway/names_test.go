@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -262,5 +263,20 @@ func TestUnknownValues_CellDoesNotAnswer_NoneAreNamed(t *testing.T) {
 	explained, err := w.scheduler.ExplainDestinations(t.Context(), req)
 	if err != nil || !explained.GetPartial() || len(explained.GetUnknownValues()) > 0 {
 		t.Errorf("explained: %v, %v", explained, err)
+	}
+}
+
+// Each suggestion compares a name with all that are known, and a request may have thousands of names.
+func TestUnknownIn_ManyNames_FewAreNamed(t *testing.T) {
+	known := make([]string, 1000)
+	names := make([]string, 10_000)
+	for i := range known {
+		known[i] = fmt.Sprintf("CUSTOM_KNOWN_%d", i)
+	}
+	for i := range names {
+		names[i] = fmt.Sprintf("CUSTOM_UNKNOWN_%d", i)
+	}
+	if got := unknownIn("trait", known, append([]string{known[7]}, names...)...); len(got) != shownCandidates || !strings.Contains(got[0], names[0]) {
+		t.Errorf("%d names: %v", len(got), got[:min(len(got), 3)])
 	}
 }

@@ -15,10 +15,14 @@ import (
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-// unknownIn gives a text for each of names that is not in known, with a similar known name.
+// unknownIn gives a text for each of names that is not in known, with a similar known name. It gives shownCandidates
+// at most: a suggestion compares a name with all known ones, and a request may have thousands of names.
 func unknownIn(what string, known []string, names ...string) (out []string) {
 	slices.Sort(known) // of equally similar names the suggestion is always the same
 	for _, name := range names {
+		if len(out) == shownCandidates {
+			break
+		}
 		if name != "" && !slices.Contains(known, name) {
 			out = append(out, fmt.Sprintf("no cell has %s %q%s", what, name, suggest.MeantOf(name, known, 3)))
 		}
@@ -61,7 +65,7 @@ func (g *Gateway) unknownFilters(ctx context.Context, req *cellgatev1.ListHostsR
 }
 
 // unknownValues gives a text, with a suggestion, for each zone, trait, resource class and host that a request names
-// and no cell has. Of the hosts it checks the first shownCandidates. It is nil while some cell's summary is not known.
+// and no cell has: for the first shownCandidates of each kind. It is nil while some cell's summary is not known.
 func (g *Gateway) unknownValues(ctx context.Context, spec *cellgatev1.RequestSpec) []string {
 	zones, traits, ok := g.zonesAndTraits()
 	if !ok {

@@ -19,6 +19,9 @@ func Nearest(name string, known []string, per int) string {
 func nearest(name string, known []string, per int) (all []string) {
 	at := len(name) / per
 	for _, k := range known {
+		if max(len(name), len(k))-min(len(name), len(k)) > at {
+			continue // the distance is that at least
+		}
 		switch d := Distance(name, k); {
 		case d < at, d == at && len(all) == 0:
 			all, at = []string{k}, d
