@@ -213,7 +213,7 @@ func (g *Gateway) HTTPHandler(conn *grpc.ClientConn) (http.Handler, error) {
 		return nil, err
 	}
 	events := console.Events(console.Source{
-		Cells: g.listCells, Newest: g.decisions.Newest, Stopping: g.health.Stopping(), Refuse: rest.WriteError,
+		Cells: g.listCells, Newest: g.decisions.Newest, Admitted: security.StillAdmitted, Stopping: g.health.Stopping(), Refuse: rest.WriteError,
 	})
 	return rest.New(rest.Deps{
 		Console: pages, ConsolePaths: console.Paths, Events: events,

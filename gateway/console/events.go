@@ -36,6 +36,8 @@ type Source struct {
 	Cells func(context.Context) []*cellgatev1.Cell
 	// Newest is the id of the newest decision of all cells that answer; empty when there is none.
 	Newest func(context.Context) (string, error)
+	// Admitted gives an error once the caller of a request is no longer admitted; its stream then ends.
+	Admitted func(*http.Request) error
 	// Stopping is closed when the gateway drains; streams then end.
 	Stopping <-chan struct{}
 	// Refuse answers a request with an error.
@@ -82,7 +84,7 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer tick.Stop()
 	var cells, newest []byte
 	last := time.Now()
-	for {
+	for e.Admitted(r) == nil {
 		nowCells, nowNewest := e.state(r.Context())
 		var text bytes.Buffer
 		if !bytes.Equal(cells, nowCells) {

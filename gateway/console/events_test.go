@@ -3,6 +3,7 @@ package console
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,6 +18,7 @@ type system struct {
 	reads    atomic.Int32
 	newest   atomic.Value
 	stopping chan struct{}
+	revoked  atomic.Bool
 }
 
 func (s *system) serve(t *testing.T) *httptest.Server {
@@ -27,7 +29,13 @@ func (s *system) serve(t *testing.T) *httptest.Server {
 			s.reads.Add(1)
 			return []*cellgatev1.Cell{{Cell: "cell1", Hosts: 3}}
 		},
-		Newest:   func(context.Context) (string, error) { return s.newest.Load().(string), nil },
+		Newest: func(context.Context) (string, error) { return s.newest.Load().(string), nil },
+		Admitted: func(*http.Request) error {
+			if s.revoked.Load() {
+				return errors.New("the token is not known")
+			}
+			return nil
+		},
 		Stopping: s.stopping,
 		Refuse:   func(w http.ResponseWriter, err error) { http.Error(w, err.Error(), http.StatusTooManyRequests) },
 	}))
@@ -129,6 +137,24 @@ func TestEvents_GatewayStops_StreamEnds(t *testing.T) {
 	l.next(t)
 	close(s.stopping)
 	for l.Scan() {
+	}
+	if l.Err() != nil {
+		t.Errorf("the stream broke off: %v", l.Err())
+	}
+}
+
+func TestEvents_CredentialIsRevoked_StreamEnds(t *testing.T) {
+	var s system
+	s.newest.Store("cell1.A")
+	l := listen(t, s.serve(t))
+	l.next(t)
+	l.next(t)
+	s.revoked.Store(true)
+	s.newest.Store("cell1.B")
+	for l.Scan() {
+		if strings.Contains(l.Text(), "cell1.B") {
+			t.Fatal("an event for a caller who is no longer admitted")
+		}
 	}
 	if l.Err() != nil {
 		t.Errorf("the stream broke off: %v", l.Err())

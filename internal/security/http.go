@@ -17,10 +17,7 @@ import (
 // refuse answers with an error, and with the header WWW-Authenticate for unknown callers.
 func (s *Server) HTTP(h http.Handler, refuse func(http.ResponseWriter, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := proof{authorization: r.Header.Values("Authorization")}
-		if r.TLS != nil {
-			p.chain = r.TLS.PeerCertificates
-		}
+		p := proofIn(r)
 		id, err := s.admitHTTP(r, p)
 		if err != nil {
 			s.refused.add(r.Context(), pathGroup(r), r.RemoteAddr, id, err)
@@ -45,6 +42,26 @@ func MayCall(r *http.Request, method string) error {
 	err := forbidden(caller.id, method)
 	caller.by.refused.add(r.Context(), method, caller.from, caller.id, err)
 	return err
+}
+
+// StillAdmitted returns an error if the caller of a request would not be admitted now: answers that go on for long
+// end then. The request must have passed HTTP.
+func StillAdmitted(r *http.Request) error {
+	caller, _ := r.Context().Value(overKey{}).(over)
+	if caller.by == nil {
+		return nil
+	}
+	_, err := caller.by.admitHTTP(r, proofIn(r))
+	return err
+}
+
+// proofIn returns the credentials in a request.
+func proofIn(r *http.Request) proof {
+	p := proof{authorization: r.Header.Values("Authorization")}
+	if r.TLS != nil {
+		p.chain = r.TLS.PeerCertificates
+	}
+	return p
 }
 
 // Caller returns the key by which the bytes of a request's caller are counted.

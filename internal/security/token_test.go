@@ -2,9 +2,15 @@ package security
 
 import (
 	"crypto/sha256"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"cellgate/internal/fault"
+	"cellgate/internal/security/testca"
 )
 
 const sum1 = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -103,5 +109,35 @@ func TestAccessNamesRolesThereAre(t *testing.T) {
 	}
 	if open("nothing/Known") {
 		t.Error("what has no row is open")
+	}
+}
+
+// A caller of a long answer is judged again, by the tokens of then.
+func TestStillAdmitted_TokenIsRemoved_Refused(t *testing.T) {
+	secret, line, err := NewToken(Identity{Role: Reader, Name: "dashboard"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := testca.Put(dir, "tokens", []byte(line))
+	s, err := NewServer(ServerConfig{Tokens: file}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := s.HTTP(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if err := StillAdmitted(r); err != nil {
+			t.Errorf("with the token: %v", err)
+		}
+		testca.Put(dir, "tokens", nil)
+		s.tokens.poll(s.log)
+		if err := StillAdmitted(r); fault.KindOf(err) != fault.Unauthenticated {
+			t.Errorf("without the token: %v", err)
+		}
+	}), func(_ http.ResponseWriter, err error) { t.Error(err) })
+	r := httptest.NewRequest(http.MethodGet, "/v1/events", nil)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if err := StillAdmitted(r); err != nil {
+		t.Errorf("a request that passed no server: %v", err)
 	}
 }
