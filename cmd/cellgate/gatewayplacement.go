@@ -19,6 +19,7 @@ import (
 	"cellgate/gateway/placement/mirror"
 	"cellgate/gateway/rest"
 	"cellgate/internal/config"
+	"cellgate/internal/ingress"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/security"
 )
@@ -66,7 +67,7 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 		return fmt.Errorf("gateway.placement: %w", err)
 	}
 	if c.TapURL != "" {
-		if handler, err = a.addTap(c.TapURL, k, backend, handler); err != nil {
+		if handler, err = a.addTap(c.TapURL, k, backend, handler, tls.Ingress()); err != nil {
 			return fmt.Errorf("gateway.placement.tap_url: %w", err)
 		}
 	}
@@ -95,7 +96,7 @@ const tapStartWithin = 20 * time.Second
 
 // addTap has a Placement answer, and copies writes to it to the cells. It compares the cells' answers
 // to reads, which api gives, with the Placement's own.
-func (a *assembly) addTap(base string, k placement.KeystoneConfig, cells mirror.Target, api http.Handler) (http.Handler, error) {
+func (a *assembly) addTap(base string, k placement.KeystoneConfig, cells mirror.Target, api http.Handler, in *ingress.Ingress) (http.Handler, error) {
 	token := mirror.StaticToken("admin")
 	if k.AuthURL != "" {
 		token = mirror.KeystoneToken(k, nil)
@@ -110,7 +111,7 @@ func (a *assembly) addTap(base string, k placement.KeystoneConfig, cells mirror.
 	if err != nil {
 		return nil, err
 	}
-	tap := mirror.NewTap(mirror.TapConfig{}, mirror.New(from, cells, 0), front, api, a.log)
+	tap := mirror.NewTap(mirror.TapConfig{Ingress: in}, mirror.New(from, cells, 0), front, api, a.log)
 	a.add(tapParts(a.log, tap)...)
 	a.log.Info("Placement answers, and what is written to it is copied to the cells", "placement", base)
 	return tap, nil

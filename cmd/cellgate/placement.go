@@ -17,6 +17,7 @@ import (
 	"cellgate/gateway/placement"
 	"cellgate/gateway/placement/mirror"
 	"cellgate/internal/config"
+	"cellgate/internal/ingress"
 	"cellgate/internal/lifecycle"
 )
 
@@ -242,14 +243,15 @@ start.`,
 				return err
 			}
 		}
-		tap := mirror.NewTap(mirror.TapConfig{}, mirror.New(from, mirror.Remote{Client: to}, s.parallel), front, compared, log)
+		in := ingress.New(ingress.Limits{})
+		tap := mirror.NewTap(mirror.TapConfig{Ingress: in}, mirror.New(from, mirror.Remote{Client: to}, s.parallel), front, compared, log)
 		l, err := lifecycle.Listen(*listen, "listen")
 		if err != nil {
 			return &serverError{err}
 		}
 		log.Info("The tap serves.", "listen", l.Addr(), "from", s.from, "to", s.to)
 		// The server answers its callers to the end first. Then copying stops.
-		parts := append(tapParts(log, tap), lifecycle.HTTP("tap", tap, l, log))
+		parts := append(tapParts(log, tap), lifecycle.HTTP("tap", tap, in.Listener(l), log))
 		if err := lifecycle.Run(cmd.Context(), log, lifecycle.Limits{Grace: shutdownWithin}, parts...); err != nil {
 			return &serverError{err}
 		}

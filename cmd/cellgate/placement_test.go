@@ -278,7 +278,7 @@ func TestPlacement_MostProvidersWouldGo_CountsAndURLsAreNamed(t *testing.T) {
 func TestAddTap_PlacementIsAway_SaysSo(t *testing.T) {
 	a := &assembly{log: slog.New(slog.DiscardHandler)}
 	away := "http://" + testaddr.Dead(t)
-	if _, err := a.addTap(away, placement.KeystoneConfig{}, nil, nil); err == nil || !strings.Contains(err.Error(), away) {
+	if _, err := a.addTap(away, placement.KeystoneConfig{}, nil, nil, nil); err == nil || !strings.Contains(err.Error(), away) {
 		t.Errorf("a Placement that is away: %v", err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"cellgate/gateway/placement"
+	"cellgate/internal/ingress"
 	"cellgate/internal/testlong"
 	"cellgate/internal/testwait"
 )
@@ -733,6 +734,20 @@ func TestTap_LongBody_IsAnsweredToWhoSendsItAllFirst(t *testing.T) {
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("status %d", resp.StatusCode)
+	}
+}
+
+// A tap reads bodies before Placement judges their callers, so they count from the beginning.
+func TestTap_BodiesAreBounded(t *testing.T) {
+	in := ingress.New(ingress.Limits{CallerBytes: 1000})
+	api := apiOf(t, newStore())
+	tap := NewTap(TapConfig{Ingress: in}, New(clientOf(t, api), newStore(), 1), api, nil, slog.New(slog.DiscardHandler))
+	for size, want := range map[int]int{1000: http.StatusUnauthorized, 1001: http.StatusServiceUnavailable} {
+		rec := httptest.NewRecorder()
+		tap.ServeHTTP(rec, httptest.NewRequest(http.MethodPut, "/traits/CUSTOM_A", bytes.NewReader(make([]byte, size))))
+		if rec.Code != want || in.Held() != 0 {
+			t.Errorf("a body of %d bytes: status %d, want %d; %d bytes are held", size, rec.Code, want, in.Held())
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cellgate/gateway/placement"
+	"cellgate/internal/ingress"
 )
 
 // TapConfig configures a tap.
@@ -37,6 +38,9 @@ type TapConfig struct {
 	CompareReads int
 	// CompareSettled is how long a read that differs waits for copies before it is repeated; 0 for 5 s.
 	CompareSettled time.Duration
+	// Ingress bounds the bytes of bodies, which a tap reads before anybody has judged the caller; nil: they are not
+	// bounded in total.
+	Ingress *ingress.Ingress
 }
 
 func (c TapConfig) withDefaults() TapConfig {
@@ -121,6 +125,13 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.forwardRead(w, r, path)
 		return
 	}
+	release, err := t.charge(r)
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer release()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, t.cfg.MaxBody))
 	if err != nil {
 		status := http.StatusBadRequest
@@ -146,6 +157,18 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	t.front.ServeHTTP(answer, r)
 	done = true
+}
+
+// charge counts the bytes of a request's body until release is called.
+func (t *Tap) charge(r *http.Request) (release func(), err error) {
+	size := min(r.ContentLength, t.cfg.MaxBody)
+	if size < 0 {
+		size = t.cfg.MaxBody // the length is not known: assume the most
+	}
+	if t.cfg.Ingress == nil {
+		return func() {}, nil
+	}
+	return t.cfg.Ingress.Body(ingress.HostOf(r.RemoteAddr), size)
 }
 
 // begin counts a write that is forwarded; n is -1 once it was answered and queued.
