@@ -8,11 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/cell/agents"
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
 	"cellgate/internal/suggest"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -40,7 +42,7 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 		return &cellv1.ListHostsResponse{Similar: s.similarHost(name)}, nil
 	}
 	out := &cellv1.ListHostsResponse{}
-	size := pageSize(req.GetPageSize())
+	size, bytes := pageSize(req.GetPageSize()), 0
 	var rows []*replica.HostRow
 	if only == "" {
 		rows = s.rows.HostsInService()
@@ -64,6 +66,10 @@ func (s *scheduler) ListHosts(_ context.Context, req *cellv1.ListHostsRequest) (
 		if only != "" && req.GetWantNamespaces() {
 			m.Namespaces = s.namespaceMessages(row)
 			s.showHardware(m, row)
+		}
+		if bytes += proto.Size(m); bytes > rpc.MaxMessageBytes && len(out.Hosts) > 0 {
+			out.More = true // gateways take no larger page, and refuse a message four times as large
+			break
 		}
 		out.Hosts = append(out.Hosts, m)
 	}

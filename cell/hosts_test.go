@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -180,5 +181,36 @@ func TestTheSummarySaysWhatTheCellCouldHold(t *testing.T) {
 	}
 	if p := r.propose(query(1)); p.GetTableVersion() != name {
 		t.Errorf("the summary is of %s, the newest version is %s", name, p.GetTableVersion())
+	}
+}
+
+// Hosts may have much to show. A page ends before it is too large for a gateway.
+func TestListHosts_LargeHosts_ShorterPages(t *testing.T) {
+	r := start(t, newStore(t))
+	traits := make([]string, 1000)
+	for i := range traits {
+		traits[i] = fmt.Sprintf("CUSTOM_%0248d", i)
+	}
+	const hosts = 40
+	for n := range hosts {
+		s := plainState(n, 8)
+		s.Providers[0].Traits = traits
+		r.register(s)
+	}
+	seen, pages := 0, 0
+	for page, more := (&cellv1.ListHostsRequest{PageSize: 1000}), true; more; pages++ {
+		out, err := r.cells.ListHosts(t.Context(), page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := proto.Size(out); size > 5<<20 {
+			t.Errorf("a page of %d bytes", size)
+		}
+		last := out.GetHosts()[len(out.GetHosts())-1]
+		page.AfterServiceHost, page.AfterHostUuid, more = last.GetServiceHost(), last.GetHostUuid(), out.GetMore()
+		seen += len(out.GetHosts())
+	}
+	if seen != hosts || pages < 3 {
+		t.Errorf("%d hosts on %d pages", seen, pages)
 	}
 }

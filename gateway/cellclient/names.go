@@ -17,9 +17,18 @@ func HostsNamed(ctx context.Context, cells []*Cell, names []string) []Reply[[]*c
 	return AskAll(ctx, cells, func(ctx context.Context, c *Cell) (all []*cellgatev1.Host, err error) {
 		for left := names; len(left) > 0 && err == nil; {
 			n := min(len(left), namesAtOnce)
-			var got *cellv1.ListHostsResponse
-			got, err = Call(ctx, c, c.ClaimBudget, &cellv1.ListHostsRequest{Names: left[:n], PageSize: 1000}, cellv1.CellSchedulerClient.ListHosts)
-			all, left = append(all, got.GetHosts()...), left[n:]
+			last := &cellgatev1.Host{}
+			for more := true; more && err == nil; {
+				var got *cellv1.ListHostsResponse
+				got, err = Call(ctx, c, c.ClaimBudget, &cellv1.ListHostsRequest{
+					Names: left[:n], PageSize: 1000, AfterServiceHost: last.GetServiceHost(), AfterHostUuid: last.GetHostUuid(),
+				}, cellv1.CellSchedulerClient.ListHosts)
+				all = append(all, got.GetHosts()...)
+				if more = got.GetMore() && len(got.GetHosts()) > 0; more {
+					last = got.GetHosts()[len(got.GetHosts())-1]
+				}
+			}
+			left = left[n:]
 		}
 		return all, err
 	})
