@@ -9,7 +9,9 @@ import (
 
 	"cellgate/cell/liveness"
 	"cellgate/cell/replica"
+	"cellgate/internal/fault"
 	"cellgate/internal/security"
+	agentv1 "cellgate/proto/cellgate/agent/v1"
 	"cellgate/shard"
 )
 
@@ -72,5 +74,20 @@ func TestAsksForAHostAreEverFurtherApart(t *testing.T) {
 		if now = to; !s.mayAskAgain("h", 20*time.Second, 2*time.Minute) {
 			t.Errorf("%s: not asked", name)
 		}
+	}
+}
+
+// A state that makes its registration panic ends its stream. The process goes on, and with it the other hosts' agents.
+func TestRegister_Panics_StreamEnds(t *testing.T) {
+	state := replica.NewState(replica.Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}, liveness.New(time.Minute, time.Now))
+	s := New(t.Context(), Config{Cell: "cell1", Now: time.Now}, state, nil, nil)
+	s.rows = nil
+	r := registration{Service: s}
+	out := r.register(t.Context(), &agentv1.ReportRequest{Message: &agentv1.ReportRequest_FullState{FullState: plainState(1, 8)}})
+	if fault.KindOf(out.err) != fault.Internal || out.state != nil || out.reply != nil {
+		t.Errorf("%+v", out)
+	}
+	if n := len(s.Decoding); n > 0 {
+		t.Errorf("%d slots for decoding are not free", n)
 	}
 }

@@ -30,8 +30,13 @@ type registration struct {
 }
 
 // register registers the state of a message, which is a FullState or a Delta. It waits for
-// its turn (Service.AwaitDecoding).
+// its turn (Service.AwaitDecoding). A panic ends the stream: the agent would send the same state to the next process.
 func (t *registration) register(ctx context.Context, m *agentv1.ReportRequest) (out result) {
+	defer func() {
+		if p := recover(); p != nil {
+			out = result{err: panicked(p)}
+		}
+	}()
 	decoded, err := t.AwaitDecoding(ctx)
 	if err != nil {
 		return result{err: err}

@@ -215,7 +215,7 @@ func (a *stream) answer(handle func() (*agentv1.ReportResponse, error)) {
 	defer func() {
 		a.mu.Unlock()
 		if p := recover(); p != nil {
-			a.finish(fault.Wrap(fault.Internal, fmt.Errorf("%v\n%s", p, debug.Stack()), "panic"))
+			a.finish(panicked(p))
 		}
 	}()
 	if a.closed {
@@ -228,6 +228,11 @@ func (a *stream) answer(handle func() (*agentv1.ReportResponse, error)) {
 	if err != nil {
 		a.finish(err)
 	}
+}
+
+// panicked is the error of a stream whose message made a handler panic.
+func panicked(p any) error {
+	return fault.Wrap(fault.Internal, fmt.Errorf("%v\n%s", p, debug.Stack()), "panic")
 }
 
 // post queues a message besides the answers. It never blocks: it returns false if too many messages
