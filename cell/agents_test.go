@@ -211,3 +211,25 @@ func TestStreamsEndWithTheReplica(t *testing.T) {
 		t.Errorf("a stopped replica answered %v", err)
 	}
 }
+
+// While Nova's tables report the hosts, an agent may name hosts that have no row and count nowhere. Nothing of them
+// stays after their streams.
+func TestReport_HostWithoutARow_ForgottenWithItsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, newStore(t))
+		if g := r.reportLegacy(legacyOf("g1", 65, 1)).GetGate(); g.GetState() != legacyState {
+			t.Fatalf("the gate is %v", g)
+		}
+		for n := range 3 {
+			a := r.register(plainState(n, 8))
+			if r.cell.agents.Reports.Newest(hostUUID(n)) == nil {
+				t.Errorf("host %d has no report", n)
+			}
+			a.cancel()
+			synctest.Wait()
+			if r.cell.agents.Reports.Newest(hostUUID(n)) != nil {
+				t.Errorf("the report of host %d stays", n)
+			}
+		}
+	})
+}

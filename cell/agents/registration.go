@@ -167,8 +167,8 @@ func (t *registration) letsAnotherWrite(uuid string, follow bool) bool {
 }
 
 // hasRow reports whether the shard has a host, imported or not.
-func (t *registration) hasRow(uuid string) bool {
-	row := t.rows.Host(uuid)
+func (s *Service) hasRow(uuid string) bool {
+	row := s.rows.Host(uuid)
 	return row != nil && row.Host != nil
 }
 

@@ -46,6 +46,15 @@ func (r *reports) noteAccepted(by *stream, host string, state *agentv1.FullState
 	r.hosts[host] = &Report{State: state, host: read, by: by, Writes: !state.GetFollow(), Gone: goneSince(r.hosts[host], by, state, now)}
 }
 
+// forget removes a host's report if it is a stream's.
+func (r *reports) forget(host string, by *stream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rep := r.hosts[host]; rep != nil && rep.by == by {
+		delete(r.hosts, host)
+	}
+}
+
 // goneSince computes Report.Gone of a state from the report before it; before may be nil. Nothing is
 // known about the time between two streams, so on a new stream all times start again.
 func goneSince(before *Report, by *stream, state *agentv1.FullState, now time.Time) map[string]time.Time {

@@ -349,6 +349,10 @@ func (a *stream) close(cancel context.CancelFunc) {
 	if a.host != "" {
 		a.Streams.remove(a.host, a)
 		a.Verify.dropStream(a)
+		if !a.hasRow(a.host) {
+			// While Nova's tables report the hosts, an agent may name any number of hosts that no row counts.
+			a.Reports.forget(a.host, a)
+		}
 	}
 }
 
