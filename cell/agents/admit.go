@@ -10,9 +10,14 @@ import (
 	"cellgate/shard"
 )
 
-// admit refuses a host whose row would exceed the limits of its caller or of the cell, and a host that
-// names another host's provider. The caller calls settle when the row is in the table or was not
-// written. A row that is no larger than the row before it is always within the limits.
+// maxNames bounds the size of the names that a cell's hosts have, in bytes. A summary has each up to three times, and
+// gateways accept no answer above 16 MiB.
+const maxNames = 4 << 20
+
+// admit refuses a host whose row would exceed the limits of its caller or of the cell, one that
+// brings too many names, and one that names another host's provider. The caller calls settle when the
+// row is in the table or was not written. A row that is no larger than the row before it, and has no
+// new names, is always within the limits.
 func (s *Service) admit(ctx context.Context, h *shard.Host) (settle func(), err error) {
 	if i, of := s.rows.ForeignProvider(h); i >= 0 {
 		return nil, fault.Invalid(fmt.Sprintf("providers[%d].uuid", i), "is a provider of host %s", of)
@@ -22,12 +27,15 @@ func (s *Service) admit(ctx context.Context, h *shard.Host) (settle func(), err 
 	if id != nil {
 		hosts = id.Hosts
 	}
-	return s.rows.Reserve(h, hosts, func(caller, all replica.HostLoad) (err error) {
+	return s.rows.Reserve(h, hosts, func(caller, all replica.HostLoad, names int64) (err error) {
 		if id != nil {
 			err = overLimit(caller, s.cfg.MaxAgentHosts, s.cfg.MaxAgentHostsMiB, fmt.Sprintf("credential %q", id.Name), "max_agent_hosts")
 		}
 		if err == nil {
 			err = overLimit(all, s.cfg.MaxHosts, s.cfg.MaxHostsMiB, "cell "+s.cfg.Cell, "max_hosts")
+		}
+		if err == nil && names > maxNames {
+			err = fault.Invalid("providers", "the traits, resource classes and aggregates of all hosts of the cell may have names of %d MiB together: use the names of other hosts", maxNames>>20)
 		}
 		return err
 	})

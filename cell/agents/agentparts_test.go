@@ -49,6 +49,38 @@ func TestAdmit_CredentialHasItsHosts_RefusedNamingTheLimit(t *testing.T) {
 	}
 }
 
+// Names of hosts are in the cell's summary, which gateways must be able to read. A host with the names of others is admitted.
+func TestAdmit_NamesOfAllHosts_Bounded(t *testing.T) {
+	state := replica.NewState(replica.Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}, liveness.New(time.Minute, time.Now))
+	s := New(t.Context(), Config{Cell: "cell1", MaxHosts: 100, MaxHostsMiB: 100, Now: time.Now}, state, nil, nil)
+	host := func(n int, from, to int) *shard.Host {
+		h := &shard.Host{UUID: hostUUID(n), ServiceHost: "c", Providers: []shard.Provider{{UUID: hostUUID(n)}}}
+		for i := from; i < to; i++ {
+			h.Providers[0].Traits = append(h.Providers[0].Traits, fmt.Sprintf("CUSTOM_%0240d", i))
+		}
+		return h
+	}
+	admitted := func(h *shard.Host) (settle func()) {
+		t.Helper()
+		settle, err := s.admit(t.Context(), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return settle
+	}
+	first := admitted(host(1, 0, 10_000))
+	admitted(host(2, 0, 10_000))
+	if _, err := s.admit(t.Context(), host(3, 10_000, 20_000)); fault.KindOf(err) != fault.InvalidRequest || !strings.Contains(err.Error(), "names of 4 MiB") {
+		t.Errorf("names beyond the bound: %v", err)
+	}
+	first()
+	if _, err := s.admit(t.Context(), host(3, 10_000, 20_000)); err == nil {
+		t.Error("names beyond the bound, which one of two hosts has no more")
+	}
+	admitted(host(2, 0, 10))()
+	admitted(host(3, 10_000, 20_000))
+}
+
 // An agent that is asked again and again is asked ever more rarely. After a long quiet time, or if
 // the clock was set back, it is asked again at once.
 func TestAsksForAHostAreEverFurtherApart(t *testing.T) {
