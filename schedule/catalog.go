@@ -1,7 +1,7 @@
 package schedule
 
 // catalog numbers the names that a table has seen, in one series for each kind, so that chunks can index plain slices
-// by them. It only grows along a lineage; like everything in a table it is never changed in place.
+// by them. It only grows along a lineage, until Table.Emptied begins another one; like everything in a table it is never changed in place.
 type catalog struct {
 	traits     series
 	aggregates series // by uuid
@@ -19,6 +19,20 @@ type catalog struct {
 	sets      pmap[name, *aggregateSet]
 	// overrides of multipliers that sets have, by their content.
 	overrides pmap[name, *overrides]
+	// contents is the size of the contents of platforms and sets, in bytes.
+	contents int
+}
+
+// nameSize is the size of a name in a series, in bytes, with the longest text.
+const nameSize = 300
+
+// size is about how many bytes the catalog takes.
+func (c *catalog) size() int {
+	names := 0
+	for _, s := range [...]*series{&c.traits, &c.aggregates, &c.zones, &c.cells, &c.classes, &c.childTraits, &c.childClasses, &c.stats, &c.metadata} {
+		names += s.ids.n
+	}
+	return c.contents + nameSize*names
 }
 
 // series numbers names 0, 1, 2 … in the order in which they were first seen.
@@ -50,6 +64,7 @@ func (c *catalog) platform(h *Host, version int64, owner uint64) *platform {
 	}
 	p := &platform{id: c.platforms.n, facts: h.Facts, version: version}
 	c.platforms = c.platforms.set(key, p, owner)
+	c.contents += len(key)
 	return p
 }
 
@@ -62,6 +77,7 @@ func (c *catalog) set(in []Aggregate, owner uint64) *aggregateSet {
 	a := newAggregateSet(c.sets.n, in)
 	a.own = c.overridesOf(a, owner)
 	c.sets = c.sets.set(key, a, owner)
+	c.contents += len(key)
 	for k := range a.raw {
 		c.metadata.intern(k, owner)
 	}

@@ -63,6 +63,13 @@ type freeSlot struct {
 // NewTable gives an empty table, version 1.
 func NewTable() *Table { return &Table{version: 1} }
 
+// NamesSize is about how many bytes the names take that hosts have had since the table was empty: traits, classes,
+// aggregates, and what hosts share. Names that no host has any more count, too.
+func (t *Table) NamesSize() int { return t.names.size() }
+
+// Emptied is the table without its hosts and names, of the same version.
+func (t *Table) Emptied() *Table { return &Table{version: t.version} }
+
 // Len is the number of hosts.
 func (t *Table) Len() int { return t.n }
 

@@ -33,12 +33,18 @@ type Writer struct {
 	imports *importAge
 	// touched collects the hosts that the next version changes, before it is published; may be nil.
 	touched *TouchedHosts
+	// mostNames is the size of the table's names, in bytes, beyond which the next version is built from nothing:
+	// leastNames, or more if the names of the present hosts need more.
+	mostNames, leastNames int
 }
+
+// leastNames is far above what the names of a cell take: one or two megabytes.
+const leastNames = 64 << 20
 
 func newWriter(cellUUID string, r *Rows, l *liveness.Tracker, v *proposals.Versions, imports *importAge, touched *TouchedHosts, log *slog.Logger) *Writer {
 	return &Writer{
 		cell: cellUUID, rows: r, live: l, versions: v, imports: imports, touched: touched, log: log,
-		in: make(chan tableUpdate, 16),
+		in: make(chan tableUpdate, 16), mostNames: leastNames, leastNames: leastNames,
 	}
 }
 
@@ -114,9 +120,16 @@ func (w *Writer) apply(updates []tableUpdate) *dirty {
 }
 
 // edit returns the newest table with the dirty parts replaced. Hosts come first, since consumers refer
-// to them.
+// to them. If hosts have changed their names so often that the table mostly holds old ones, edit builds a new one.
 func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	before := w.versions.Current()
+	renewed := before.NamesSize() > w.mostNames
+	if renewed {
+		before = before.Emptied()
+		for _, row := range w.rows.HostsInService() {
+			d.hosts[row.Host.UUID] = true // with its instances
+		}
+	}
 	e := before.Edit()
 	for uuid, whole := range d.hosts {
 		row := w.rows.Host(uuid)
@@ -155,7 +168,12 @@ func (w *Writer) edit(d *dirty, turned map[string]bool) *schedule.Table {
 	for instance := range d.instances {
 		w.editInstance(e, instance)
 	}
-	return e.Table()
+	next := e.Table()
+	if renewed {
+		w.mostNames = max(w.leastNames, 4*next.NamesSize())
+		w.log.Info("the table was built anew, without the names that hosts have no more", "hosts", next.Len(), "bytes", next.NamesSize())
+	}
+	return next
 }
 
 // silent reports whether a host's agent is silent. A new row of the host itself shows that its agent is
