@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"errors"
 	"strings"
 	"sync"
@@ -79,7 +80,9 @@ func TestI9_ConcurrentHardAffinityEndsOnOneHost(t *testing.T) {
 	answers := make(chan string, requests)
 	for i := range requests {
 		go func() {
-			resp, err := w.scheduler.SelectDestinations(context.Background(), askGroup(10*i, 2, "affinity"))
+			req := askGroup(10*i, 2, "affinity")
+			req.RequestId = fmt.Sprint("request ", i) // of which the seed is made: they do not all want one host
+			resp, err := w.scheduler.SelectDestinations(context.Background(), req)
 			if err != nil {
 				answers <- err.Error()
 				return
