@@ -85,11 +85,6 @@ func (s server) hinted(sql string) string {
 	return hints.Replace(sql)
 }
 
-// typesByConditions reports whether parameters within a UNION need a condition outside of it to have types, as on
-// CockroachDB of the 20.2 line. PostgreSQL copies such conditions into each part of the UNION: its plan for the
-// journal of 100 lanes would take 2 s, and for 400 lanes two minutes.
-func (s server) typesByConditions() bool { return s == cockroach }
-
 // putHostUsages overwrites rows that are locked.
 func (s server) putHostUsages() string {
 	if s == cockroach {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -165,15 +166,16 @@ func (s *Store) readAfter(ctx context.Context, c *pgx.Conn, from shard.Cursor, l
 
 // tailOnce reads all lanes, and the entries of the asked lanes from the one at the cursor on.
 func (s *Store) tailOnce(ctx context.Context, c *pgx.Conn, asked []shard.LaneID, from shard.Cursor, limit int) (lanes []laneRow, entries map[shard.LaneID][]packedEntry, err error) {
+	digits := func(n uint64) string { return strconv.FormatInt(int64(n), 10) }
 	args := make([]any, 0, tailParameters*len(asked))
 	for _, id := range asked {
-		most := int64(limit) + 1
+		most := limit + 1
 		if id == drops {
 			most = math.MaxInt32
 		}
-		args = append(args, id.Replica, int64(id.Incarnation), int64(from[id]), most)
+		args = append(args, id.Replica, digits(id.Incarnation), digits(from[id]), strconv.Itoa(most))
 	}
-	rows, err := c.Query(ctx, s.grammar.readTail(len(asked)), args...)
+	rows, err := c.Query(ctx, readTail(len(asked)), args...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -49,7 +49,7 @@ func hot() []hotStatement {
 		{"a consumer's next claim", putConsumers, []any{consumers}},
 		{"the journal entry", insertEntry, []any{"r", 1, 2, 3, []byte{}}},
 		{"leases that are over (Due)", dueLeases, []any{"1", int64(1) << 62, 100}},
-		{tail, postgres.readTail(2), []any{"r", 1, 0, 10, "s", 1, 0, 10}},
+		{tail, readTail(2), []any{"r", "1", "0", "10", "s", "1", "0", "10"}},
 		{"live claims, page by page (Load)", pageClaims, []any{"1", 500}},
 		{"namespaces, page by page (Load)", pageNamespaces, []any{"1", "", 500}},
 		{"what operators want of hosts, page by page (Load)", pageAdminStates, []any{"1", 500}},
