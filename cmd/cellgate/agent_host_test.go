@@ -179,6 +179,11 @@ func TestPrintOfThisHost(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
+	for line := range strings.Lines(out) { // of a processor with many traits, too; what runs there is one word
+		if len(line)-1 > pageWidth && !strings.HasPrefix(line, "runs ") {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
 	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {
 		t.Error("--print made the directory")
 	}

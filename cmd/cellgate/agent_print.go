@@ -46,6 +46,7 @@ func readHost(c config.Agent) (*hostprobe.Report, *hostprobe.Identity, error) {
 }
 
 func showReport(p *page, r *hostprobe.Report, isNew bool) {
+	p.width = pageWidth
 	s := r.State
 	uuid := s.GetHostUuid()
 	if isNew {

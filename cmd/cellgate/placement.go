@@ -171,7 +171,7 @@ Exit status: 0 done, 1 something could not be copied, 2 wrong usage, 3 a side do
 		if asJSON {
 			err = encode(t.out, r)
 		} else {
-			p := &page{}
+			p := &page{width: pageWidth}
 			showCopied(p, r, *dry)
 			_, err = p.WriteTo(t.out)
 		}
