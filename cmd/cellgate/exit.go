@@ -82,12 +82,14 @@ func isUsage(err error) bool {
 }
 
 // usageArgs turns the errors of a check of arguments into usage errors, and those of flags that exclude
-// or need each other.
+// or need each other. If their number is wrong, it names the arguments.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		err := check(cmd, args)
-		if err == nil {
+		if _, names, some := strings.Cut(cmd.Use, " "); err == nil {
 			err = cmd.ValidateFlagGroups()
+		} else if some && strings.Contains(err.Error(), "arg(s)") {
+			err = fmt.Errorf("%w; give %s", err, names)
 		}
 		if err != nil {
 			return usage(cmd, err)

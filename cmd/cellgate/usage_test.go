@@ -66,7 +66,7 @@ func TestWrongUsageEndsWith2AndSaysWhatIsWrong(t *testing.T) {
 		"claims":                           "say what to do: alternate, confirm, doubled, get, list, release or transfer",
 		"claims lst":                       `unknown command "lst"; did you mean get or list?`,
 		"select --operation shelve":        `--operation: "shelve" is none of build, move`,
-		"claims transfer a b":              "accepts 3 arg(s), received 2",
+		"claims transfer a b":              "accepts 3 arg(s), received 2; give CONSUMER CLAIM TO",
 		"decisions":                        "say what to do: get or list",
 		"decisions get":                    "accepts 1 arg(s), received 0",
 		"decisions list --limit -5":        "--limit: -5 is below 0",
