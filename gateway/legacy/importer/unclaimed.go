@@ -57,7 +57,8 @@ type missing struct {
 // FindUnclaimed searches for instances without a live claim, among those that the last pass
 // found on hosts of x. Instances whose row cannot be imported, or whose node is not their
 // host's, are included, since an agent may list them. Instances on hosts that x does not have
-// are not: nothing is placed on such hosts.
+// are not: nothing is placed on such hosts. The next Step sends the host of an instance that two
+// searches in a row have found.
 func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Finder) (Unclaimed, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
@@ -93,6 +94,8 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Find
 		at = out.GetAt().AsTime()
 	}
 	m.unclaimed, m.searchedAt = found, at
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	u := Unclaimed{Settled: at}
 	for id, is := range found {
 		if is.before.Before(u.Settled) {
@@ -105,6 +108,9 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Find
 		one := UnclaimedInstance{UUID: id.String(), Host: on.ServiceHost, HostUUID: on.UUID.String(), Lasting: is.searches > 1}
 		if one.Lasting {
 			u.Lasting++
+		}
+		if h := m.hosts[on.UUID]; h != nil && is.searches == 2 {
+			h.inputs, h.sum = inputs{}, digest{} // its claim was released, or lost: the next Step sends its host
 		}
 		u.Found = append(u.Found, one)
 	}

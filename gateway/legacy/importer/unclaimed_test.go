@@ -69,6 +69,39 @@ func TestLooksForInstancesWithoutAClaim(t *testing.T) {
 	}
 }
 
+// An operator may release the claim of an instance that is on its host, and a shard may lose one. The instance is
+// adopted again soon, though its row has not changed. If that is not possible, its host is sent once.
+func TestFindUnclaimed_ClaimWasReleased_InstanceIsAdopted(t *testing.T) {
+	n, cell := newNova(1), newCell()
+	n.on(1, 1)
+	n.now = n.now.Add(time.Hour)
+	m := importerOf(t, n, func(c *Config) { c.FullEvery = 24 * time.Hour })
+	sent := 0
+	searches := func() {
+		t.Helper()
+		for range 5 {
+			x := n.snapshot()
+			r, err := m.Step(t.Context(), x, cell)
+			if err == nil {
+				_, err = m.FindUnclaimed(t.Context(), x, cell)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent += r.Sent
+		}
+	}
+	searches()
+	delete(cell.claims, instanceID(1))
+	if searches(); cell.claims[instanceID(1)] == nil || sent != 2 {
+		t.Errorf("the claims are %v, and its host was sent %d times", cell.claims, sent)
+	}
+	n.put(2, func(r *novadb.Instance) { r.Host, r.Node, r.Incomplete = "host1", "node1", true })
+	if searches(); sent != 3 {
+		t.Errorf("the host of a row that cannot be imported was sent %d times", sent-2)
+	}
+}
+
 // An instance whose node is none of its host's nodes has no claim. A search finds it by the name of the host, whatever
 // node it names. An instance of a host without a row is not found.
 func TestLooksFindInstancesOfAnotherNode(t *testing.T) {
