@@ -114,7 +114,7 @@ func tableOfOptions() []option {
 		opt(metrics, "weight_of_unavailable", number, "-10000.0"),
 		{place: place{"DEFAULT", "default_availability_zone"}, standard: "nova", needed: true},
 		opt("DEFAULT", "service_down_time", integer, "60").noEffect("a cell says when a host counts as down: its cell.service_down_time (Nova's services in cells of gateway.legacy go by this option)"),
-		elsewhere("report_interval", "10", "agents say how often they report"),
+		opt("DEFAULT", "report_interval", integer, "10").noEffect("agents say how often they report"),
 		elsewhere("cpu_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 		elsewhere("ram_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),
 		elsewhere("disk_allocation_ratio", "", "the ratio is that of the inventory which a host reports"),

@@ -342,6 +342,17 @@ func TestRead_OptionThatRefusesRequests_IsSetAndNoted(t *testing.T) {
 	}
 }
 
+func TestRead_ServiceDownTime_IsLongerThanReportInterval(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"": 0, "report_interval = 20": time.Minute, "report_interval = 60": 150 * time.Second,
+		"report_interval = 61\nservice_down_time = 50": 152 * time.Second, "report_interval = 61\nservice_down_time = 62": 62 * time.Second,
+	} {
+		if got := settings(t, everything(), "[DEFAULT]\n"+text+"\n").ServiceDownTime; got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestNotesOfFilters(t *testing.T) {
 	s := settings(t, everything("CoreFilter", "RetryFilter"), `[filter_scheduler]
 enabled_filters = AllHostsFilter, CoreFilter, RetryFilter, AvailabilityZoneFilter, JsonFilter, JsonFilter

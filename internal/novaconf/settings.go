@@ -24,7 +24,8 @@ type Settings struct {
 	Values map[string]any
 	// PCIAliases are the entries of [pci] alias, in their order.
 	PCIAliases []PCIAlias
-	// ServiceDownTime is [DEFAULT] service_down_time; 0 if no file sets it.
+	// ServiceDownTime is [DEFAULT] service_down_time, which Nova raises to 2.5 report_interval if it is not longer than
+	// one; 0 if no file sets either.
 	ServiceDownTime time.Duration
 	// Placement is [placement], Neutron [neutron].
 	Placement, Neutron Service
@@ -106,9 +107,7 @@ func Read(files []string, known Known) (*Settings, error) {
 	s := &Settings{From: map[string]string{}, Values: map[string]any{}, multipliers: map[string]float64{}}
 	t := &translation{Settings: s, source: src, known: known, values: map[place]value{}, set: map[place]*assignment{}}
 	t.options()
-	if down := (place{"DEFAULT", "service_down_time"}); t.set[down] != nil {
-		s.ServiceDownTime = time.Duration(t.values[down].int) * time.Second
-	}
+	s.ServiceDownTime = t.serviceDownTime()
 	t.filters()
 	t.weighers()
 	t.pciAliases()
@@ -121,6 +120,18 @@ func Read(files []string, known Known) (*Settings, error) {
 	}
 	slices.SortStableFunc(s.Notes, func(a, b Note) int { return t.order(a.Where) - t.order(b.Where) })
 	return s, nil
+}
+
+func (t *translation) serviceDownTime() time.Duration {
+	down, report := place{"DEFAULT", "service_down_time"}, place{"DEFAULT", "report_interval"}
+	if t.set[down] == nil && t.set[report] == nil {
+		return 0
+	}
+	seconds, every := t.values[down].int, t.values[report].int
+	if seconds <= every { // nova/servicegroup/api.py
+		seconds = every * 5 / 2
+	}
+	return time.Duration(seconds) * time.Second
 }
 
 // WriteNotes prints notes as a table.
