@@ -164,6 +164,39 @@ func TestVerdict_OfAHostThatNovaReports_OnlyGivesBack(t *testing.T) {
 	}
 }
 
+// If Nova's allocation ratio is above the agent's, the agent takes the host for full while it has room.
+func TestVerdict_NovaRaisesTheRatio_NoRoomHasNoEffect(t *testing.T) {
+	for _, m := range []agents.VerifyMode{agents.VerifyAsync, agents.VerifySync} {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, newStore(t), mode(m))
+			a, responses := r.verifying(1) // of 8 VCPU
+			in := importedState(1, 1)
+			in.State.Providers[0].Inventories[0].AllocationRatio = 2
+			r.imported(in, &cellv1.ImportOutcome{OwnedByAgent: true})
+			go func() { a.says(offerIn(t, responses).GetClaimId(), 0) }()
+			r.must(newClaim("c0", 9, 1, 8))
+			synctest.Wait()
+			go func() { a.says(offerIn(t, responses).GetClaimId(), agentv1.Verdict_NO_ROOM) }()
+			began := time.Now()
+			r.must(newClaim("c1", 1, 1, 4))
+			if took := time.Since(began); took >= agents.MaxVerifyWait {
+				t.Errorf("%s: a claim waited %v for a verdict that does not count", m, took)
+			}
+			r.must(newClaim("c1", 1, 1, 4))
+			if v := r.claimNow("c1").GetVerdict(); v != nil {
+				t.Errorf("%s: the claim's verdict is %v", m, v)
+			}
+			r.must(confirm("c1", 1))
+			r.must(newClaim("c2", 2, 1, 1)) // a sync call waits in vain
+			a.says("c2", agentv1.Verdict_DISABLED)
+			synctest.Wait()
+			if f := r.do(confirm("c2", 2))[0].GetRefusal(); f.GetDetail() != "DISABLED" {
+				t.Errorf("%s: rejected for another reason: %v", m, f)
+			}
+		})
+	}
+}
+
 func TestAnAcceptedClaimIsNotWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)

@@ -54,6 +54,20 @@ func (n *NovaHost) CountsHardware() bool {
 	return n != nil && (n.NUMATopology != "" || n.PCIStats != "")
 }
 
+// RaisesRatio reports whether Nova's allocation ratio of a class is above the agent's: the agent then takes the host for
+// full while it has room.
+func (n *NovaHost) RaisesRatio() bool {
+	if n == nil {
+		return false
+	}
+	for class, ratio := range n.ReportedRatios {
+		if n.Ratios[class] > ratio {
+			return true
+		}
+	}
+	return false
+}
+
 // SameAggregates reports whether two lists are equal, order included.
 func SameAggregates(a, b []Aggregate) bool {
 	return slices.EqualFunc(a, b, func(x, y Aggregate) bool {

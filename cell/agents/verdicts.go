@@ -37,9 +37,7 @@ func (v *verifier) handleVerdict(a *stream, in *agentv1.Verdict) {
 			v.repeatOffer(h, now)
 		}
 	}
-	if !v.counts(a.host, in) {
-		return
-	}
+	in = v.effective(a.host, in)
 	if w := v.awaited[placed{c.ClaimID, a.host}]; w != nil {
 		select {
 		case w <- in:
@@ -47,16 +45,27 @@ func (v *verifier) handleVerdict(a *stream, in *agentv1.Verdict) {
 		default: // a verdict is already there
 		}
 	}
-	if rejected || c.Verdict != nil {
+	if in != nil && (rejected || c.Verdict != nil) {
 		v.queueVerdict(judgeOf(a.host, in, false))
 	}
 }
 
 // counts reports whether a verdict has an effect on its claim. None has one in VerifyShadow. While Nova's tables report
-// the host, no agent decides what fits there; it may give claims back.
+// the host, no agent decides what fits there; it may give claims back. An agent whose allocation ratio is below Nova's
+// does not decide whether there is room.
 func (v *verifier) counts(host string, in *agentv1.Verdict) bool {
 	refuses := in.GetOutcome() == agentv1.Verdict_REJECTED && in.GetReason() != agentv1.Verdict_ABORTED
-	return v.mode != VerifyShadow && !(refuses && v.rows.Imported(host))
+	h := v.rows.HostInService(host)
+	noRoom := in.GetReason() == agentv1.Verdict_NO_ROOM && h != nil && h.Nova.RaisesRatio()
+	return v.mode != VerifyShadow && !(refuses && (noRoom || v.rows.Imported(host)))
+}
+
+// effective returns a verdict that has an effect on its claim; nil for any other, so that callers wait no longer.
+func (v *verifier) effective(host string, in *agentv1.Verdict) *agentv1.Verdict {
+	if v.counts(host, in) {
+		return in
+	}
+	return nil
 }
 
 // queueVerdict queues a verdict to be written. If too many wait, the claim is offered again instead.
@@ -156,7 +165,7 @@ func (v *verifier) Expect(ops []shard.Op) *VerdictWait {
 			v.awaited[at] = w.received[i]
 		}
 		if o := h.offers[at.claim]; o != nil && o.verdict != nil && w.received[i] != nil {
-			w.received[i] <- o.verdict // the offer is sent again, its verdict known
+			w.received[i] <- v.effective(at.host, o.verdict) // the offer is sent again, its verdict known
 		}
 	}
 	return w
