@@ -123,7 +123,7 @@ func (m *Importer) Step(ctx context.Context, x *novadb.Snapshot, c Caller) (Repo
 	asked := m.askForGone(ctx, c)
 	if len(x.Hosts) == 0 && m.startAnew() {
 		return r, errors.Join(asked, fault.New(fault.CellUnavailable,
-			"no row of compute_nodes is a host of cell %s any more: the tables are being restored, or are another cell's. If its hosts are gone for good, delete them (cellgate hosts delete)", m.conf.Cell))
+			"no row of compute_nodes is a host of cell %s any more, so nothing is imported: the tables are being restored, are another cell's, or cannot be read (cellgate doctor upgrade names the rows). If the hosts are gone for good, delete them (cellgate hosts delete)", m.conf.Cell))
 	}
 	full, err := m.pass(ctx, m.rows(x))
 	r.Full = full
