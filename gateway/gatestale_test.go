@@ -94,6 +94,32 @@ func TestServicesThatWereReadLongAgoAreNotReported(t *testing.T) {
 	})
 }
 
+// A gateway that cannot read the rows would keep the others from importing: it gives up its leave to import before the
+// last import is too old to answer from.
+func TestImport_GatewayThatCannotRead_DoesNotAskForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, u := gated(1, testHost(1, 1)), newUpgrading()
+		f.gate.move(cellgatev1.Gate_LEGACY)
+		f.gate.set(func() { f.gate.importFor = 5 * time.Second })
+		reads := func() { u.reader.hook(nil) }
+		fails := func() { u.reader.hook(func(context.Context) error { return unreachable() }) }
+		fails()
+		startGated(t, []*testCell{f}, map[int]*upgrading{0: u}, nil)
+		for _, step := range []struct {
+			does func()
+			asks bool
+		}{{fails, false}, {reads, true}, {fails, false}, {reads, true}} {
+			step.does()
+			time.Sleep(25 * time.Second)
+			u.reader.setVersion(u.reader.services[0].Version)
+			time.Sleep(5 * time.Second)
+			if last := last(got[*cellv1.ReportLegacyRequest](f)); last.GetImporter() != step.asks {
+				t.Errorf("it asks to import: %v, want %v", last, step.asks)
+			}
+		}
+	})
+}
+
 // If nobody writes to a database, all hosts would soon be down, and the cell full. The gateway therefore reports
 // no services and imports no rows.
 func TestGateReport_IdleDatabase_HasNoServices(t *testing.T) {

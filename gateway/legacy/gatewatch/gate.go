@@ -176,7 +176,7 @@ func (w *Gate) leave() { <-w.asking }
 
 // ask asks the cell for its gate, with a report unless look is set. The caller holds asking.
 func (w *Gate) ask(ctx context.Context, look bool) (*cellv1.ReportLegacyResponse, error) {
-	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.noBeats() == "", look, w.doubtfulBecause())
+	req := w.report.request(w.cfg.RequiredVersion, w.importer != nil && w.answerable(), look, w.doubtfulBecause())
 	req.ServiceDownTime = durationpb.New(w.cfg.ServiceDownTime)
 	if w.importer != nil && !req.GetLook() {
 		req.Unclaimed = w.importer.Unclaimed()
