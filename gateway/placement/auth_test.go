@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"cellgate/internal/fault"
 )
 
 // fakeKeystone knows tokens by roles; the gateway's own account is placement/secret.
@@ -248,5 +250,31 @@ func TestConfig_Senseless_IsRefused(t *testing.T) {
 		if _, err := New(cfg, Deps{}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v, want %q", err, name)
 		}
+	}
+}
+
+// Unknown tokens cost calls of Keystone, so only some are validated at once. Known ones are served meanwhile.
+func TestKeystone_TooManyUnknownTokens_Refused(t *testing.T) {
+	fake := newFakeKeystone(t)
+	fake.set("known", fakeToken{roles: []string{"admin"}})
+	fake.set("other", fakeToken{roles: []string{"admin"}})
+	k := newKeystone(fake.config().Keystone, nil)
+	k.cfg.CacheFor = time.Hour
+	if _, err := k.validate(t.Context(), "known"); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(k.slots) {
+		k.slots <- struct{}{}
+	}
+	if _, err := k.validate(t.Context(), "known"); err != nil {
+		t.Errorf("a known token: %v", err)
+	}
+	_, err := k.validate(t.Context(), "other")
+	if e := errorOf(err); fault.KindOf(err) != fault.Overloaded || e.status != http.StatusServiceUnavailable || e.retryAfter != 1 {
+		t.Errorf("an unknown token: %v", err)
+	}
+	<-k.slots
+	if _, err := k.validate(t.Context(), "other"); err != nil || len(k.slots) != cap(k.slots)-1 {
+		t.Errorf("once there is room: %v, %d slots are taken", err, len(k.slots))
 	}
 }

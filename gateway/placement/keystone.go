@@ -20,6 +20,8 @@ const (
 	mostTokens = 4096
 	// keystoneTimeout bounds one request to Keystone.
 	keystoneTimeout = 10 * time.Second
+	// mostValidated bounds the tokens that are validated at once: anybody may send any number of unknown ones.
+	mostValidated = 256
 )
 
 // keystone validates tokens by asking Keystone, and caches valid ones. Safe for concurrent use.
@@ -27,6 +29,8 @@ type keystone struct {
 	cfg       KeystoneConfig
 	transport http.RoundTripper
 	asking    singleflight.Group
+	// slots has an element for each token that is being validated.
+	slots chan struct{}
 
 	mu     sync.Mutex
 	client *gophercloud.ServiceClient
@@ -39,7 +43,7 @@ type validToken struct {
 }
 
 func newKeystone(cfg KeystoneConfig, transport http.RoundTripper) *keystone {
-	return &keystone{cfg: cfg, transport: transport, valid: map[[sha256.Size]byte]validToken{}}
+	return &keystone{cfg: cfg, transport: transport, slots: make(chan struct{}, mostValidated), valid: map[[sha256.Size]byte]validToken{}}
 }
 
 // validate gives the caller of a token. A token that Keystone revokes stays valid for at most cfg.CacheFor.
@@ -53,6 +57,12 @@ func (k *keystone) validate(ctx context.Context, token string) (*caller, error) 
 	}
 	// Concurrent requests with one token share one call to Keystone, which outlives the request that began it.
 	answer := k.asking.DoChan(string(key[:]), func() (any, error) {
+		select {
+		case k.slots <- struct{}{}:
+			defer func() { <-k.slots }()
+		default:
+			return nil, &fault.Error{Kind: fault.Overloaded, Message: "too many tokens are being validated", RetryAfter: time.Second}
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*keystoneTimeout)
 		defer cancel()
 		v, err := k.ask(ctx, token)
