@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,15 +24,21 @@ import (
 // clockApart is how far two machines' clocks may differ without a report.
 const clockApart = time.Second
 
-// checkCells asks every replica of a gateway's cells.
-func checkCells(p *localProcess) (out results) {
-	for _, cell := range p.conf.Gateway.Cells {
+// checkCells asks every replica of a gateway's cells, all cells at once.
+func checkCells(p *localProcess) results {
+	cells := p.conf.Gateway.Cells
+	out := make([]results, len(cells))
+	var asked sync.WaitGroup
+	for i, cell := range cells {
 		legacy := slices.ContainsFunc(p.conf.Gateway.Legacy, func(l config.LegacyCell) bool { return l.Cell == cell.Name })
-		out = append(out, p.ask(cell.Name, cell.Replicas, func(ctx context.Context, conn *grpc.ClientConn, name string) results {
-			return p.replica(ctx, conn, name, cell, legacy)
-		})...)
+		asked.Go(func() {
+			out[i] = p.ask(cell.Name, cell.Replicas, func(ctx context.Context, conn *grpc.ClientConn, name string) results {
+				return p.replica(ctx, conn, name, cell, legacy)
+			})
+		})
 	}
-	return out
+	asked.Wait()
+	return slices.Concat(out...)
 }
 
 // checkReports asks every replica of an agent's cell.

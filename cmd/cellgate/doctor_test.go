@@ -151,6 +151,24 @@ func (s *realSystem) awaitServing() {
 	})
 }
 
+func TestDoctorOfAGateway_ManyCellsHang_AreAskedAtOnce(t *testing.T) {
+	const cells = 20
+	args := []string{"gateway", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}
+	for i := range cells {
+		l, err := net.Listen("tcp", "127.0.0.1:0") // and nobody accepts
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		args = append(args, "--cell", fmt.Sprintf("cell%d=%s", i, l.Addr()))
+	}
+	began := time.Now()
+	diagnoses(t, exitRefused, args...)
+	if took := time.Since(began); took > cells*askWithin/2 {
+		t.Errorf("%d cells, each asked for %v, took %v", cells, askWithin, took)
+	}
+}
+
 // A caller whose certificate or token has another role, or is for other hosts, learns that from the
 // doctor.
 func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
