@@ -108,6 +108,7 @@ func (w *Gate) Run(ctx context.Context) {
 			k.readFor = k.now().Sub(got.began)
 			if k.finishRead(ctx, got) {
 				k.sendReport(ctx, false)
+				due.Reset(k.pause()) // the answer may give leave to import
 			}
 			w.isFirst()
 			if k.hurried > 0 {
