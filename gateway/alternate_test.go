@@ -180,6 +180,63 @@ func TestI9_ClaimAlternateKeepsAffinity(t *testing.T) {
 	}
 }
 
+// The pin is where the claim is after an alternate was refused, or its reply was lost. So the next member follows.
+func TestI9_ClaimAlternateFails_TheNextMemberFollows(t *testing.T) {
+	for _, of := range []struct {
+		name string
+		fail func(w *world, alternate string)
+		kind fault.Kind
+		// moved: the claim is on the alternate all the same.
+		moved bool
+	}{
+		{"another cell may have members", func(w *world, _ string) {
+			w.cells[1].hook(func(_ context.Context, method string, _ any) error {
+				if method == "ProposeBatch" {
+					return errors.New("down")
+				}
+				return nil
+			}, nil)
+		}, fault.CellUnavailable, false},
+		{"the alternate is full", func(w *world, alternate string) {
+			for n := range 4 {
+				w.cells[0].takeVCPUs(fmt.Sprint("other", n), testUUID(0x9, n), alternate, 16)
+			}
+		}, fault.NoValidHost, false},
+		{"its reply is lost", func(w *world, _ string) {
+			w.cells[0].hook(nil, func(_ string, req any) error {
+				if len(opsIn(req, (*cellv1.ClaimOp).GetSwap)) > 0 {
+					return errors.New("lost")
+				}
+				return nil
+			})
+		}, fault.OutcomeUnknown, true},
+	} {
+		t.Run(of.name, func(t *testing.T) {
+			w := start(t, threeHosts(), nil)
+			one := askGroup(1, 1, "affinity")
+			one.ReturnAlternates, one.GetRequestSpec().RequestedDestination = true, &cellgatev1.Destination{Cell: "cell1"}
+			d := w.choose(one).GetDestinations()[0]
+			at, alternate := d.GetSelected().GetServiceHost(), d.GetAlternates()[0]
+			of.fail(w, alternate.GetComputeNodeUuid())
+			got, err := w.alternate(d.GetSelected().GetClaimId(), alternate.GetComputeNodeUuid())
+			mustFail(t, got, err, of.kind)
+			w.g.cells.Wait()
+			for _, c := range w.cells {
+				c.hook(nil, nil)
+			}
+			if of.moved {
+				at = alternate.GetServiceHost()
+			}
+			if to, _ := w.arbiterOf().pin(testUUID(0xe, 1)); to != at {
+				t.Fatalf("the group is pinned to %s, its member is on %s", to, at)
+			}
+			if s := w.choose(askGroup(2, 1, "affinity")).GetDestinations()[0].GetSelected(); s.GetServiceHost() != at {
+				t.Errorf("the second member is on %s, the first on %s", s.GetServiceHost(), at)
+			}
+		})
+	}
+}
+
 func TestTransferClaim(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	s := w.built("cell1")

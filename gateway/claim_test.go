@@ -20,7 +20,9 @@ import (
 func claimsIn(req any) []*cellv1.NewClaim { return opsIn(req, (*cellv1.ClaimOp).GetClaim) }
 
 func TestLostRaceIsPlannedAgainAlone(t *testing.T) {
-	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(3, 1)), newCell(2, testHost(2, 1))}, nil)
+	small := testHost(4, 1) // the last choice
+	small.Resources[1].Capacity, small.View.TotalRAMMB, small.View.FreeRAMMB = 32768, 32768, 32768
+	w := start(t, []*testCell{newCell(1, testHost(1, 1), testHost(3, 1), small), newCell(2, testHost(2, 1))}, nil)
 	var raced atomic.Bool
 	w.cells[1].hook(func(_ context.Context, method string, req any) error {
 		if method == "ClaimBatch" && len(claimsIn(req)) > 0 && raced.CompareAndSwap(false, true) {
@@ -29,14 +31,23 @@ func TestLostRaceIsPlannedAgainAlone(t *testing.T) {
 		return nil
 	}, nil)
 	req := ask(1, 3)
-	req.GetRequestSpec().Flavor.Vcpus = 8
+	req.GetRequestSpec().Flavor.Vcpus, req.ReturnAlternates = 8, true
 	resp := w.choose(req)
 	if !raced.Load() {
 		t.Fatal("cell2 was not asked for a claim")
 	}
+	selected := map[string]bool{}
 	for i, d := range resp.GetDestinations() {
+		selected[d.GetSelected().GetServiceHost()] = true
 		if d.GetSelected().GetCell() != "cell1" {
 			t.Errorf("instance %d is in %s", i, d.GetSelected().GetCell())
+		}
+	}
+	for i, d := range resp.GetDestinations() {
+		for _, a := range d.GetAlternates() {
+			if selected[a.GetServiceHost()] {
+				t.Errorf("%s is an alternate of instance %d, and was selected", a.GetServiceHost(), i)
+			}
 		}
 	}
 	if n := len(w.cells[0].live()); n != 3 {

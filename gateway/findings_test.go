@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -138,6 +139,14 @@ func TestAMoveThatIsNotFinished(t *testing.T) {
 		},
 		"the new claim was given up": func(w *world, _, moved *cellgatev1.Selection) {
 			w.cells[1].release(moved.GetClaimId(), testUUID(0x1, 1))
+		},
+		"the new claim is given up just before it is read again": func(w *world, _, moved *cellgatev1.Selection) {
+			w.cells[1].hook(func(_ context.Context, _ string, req any) error {
+				if l, ok := req.(*cellv1.ListClaimsRequest); ok && slices.Contains(l.GetClaimIds(), moved.GetClaimId()) {
+					w.cells[1].release(moved.GetClaimId(), testUUID(0x1, 1))
+				}
+				return nil
+			}, nil)
 		},
 		"the other cell does not say what it found": func(w *world, _, _ *cellgatev1.Selection) {
 			w.cells[0].hook(func(_ context.Context, method string, _ any) error {

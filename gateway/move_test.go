@@ -304,6 +304,27 @@ func TestConfirmOfAMoveOverCellsIsFinishedByRepeatingIt(t *testing.T) {
 	}
 }
 
+// The source of a confirmed move was never confirmed, and could not be released. It cannot be confirmed any more.
+func TestI2_PendingSourceOfAConfirmedMove_IsNotConfirmed(t *testing.T) {
+	w := start(t, twoCells(), nil)
+	source := w.choose(to(ask(1, 1), "cell1")).GetDestinations()[0].GetSelected()
+	moved := w.choose(to(move(cellgatev1.Operation_MOVE, "m1"), "cell2")).GetDestinations()[0].GetSelected()
+	w.cells[0].hook(func(_ context.Context, method string, req any) error {
+		if releases(method, req) {
+			return errors.New("lost")
+		}
+		return nil
+	}, nil)
+	if k := fault.KindOf(w.confirm(moved, testUUID(0x1, 1))); k != fault.CellUnavailable {
+		t.Fatalf("the move is confirmed with %s", k)
+	}
+	w.cells[0].hook(nil, nil)
+	k := fault.KindOf(w.confirm(source, testUUID(0x1, 1)))
+	if s := w.cells[0].stateOf(source.GetClaimId()); k != fault.AlreadyExists || s != cellgatev1.ClaimState_PENDING {
+		t.Errorf("the source's confirm is answered %q, and it is %s", k, s)
+	}
+}
+
 // The cell of the new claim does not answer its confirm: the error is CELL_UNAVAILABLE, although the other cell has
 // a confirmed claim, the source.
 func TestConfirmOfAMoveWhileItsCellHangs(t *testing.T) {

@@ -220,6 +220,20 @@ func TestNoHostIsDoubtedInSkippedCells(t *testing.T) {
 	}
 }
 
+// No host of either cell is large enough, and one cell is away. Its summary decides: the request need not be repeated.
+func TestNoHost_SkippedCellIsAway_ItsSummaryDecides(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
+	w.cells[1].hook(func(_ context.Context, method string, _ any) error {
+		if method == "ProposeBatch" {
+			return fault.New(fault.CellUnavailable, "down")
+		}
+		return nil
+	}, nil)
+	req := ask(1, 1)
+	req.GetRequestSpec().Flavor.Vcpus = 40
+	w.refused(req, fault.NoValidHost)
+}
+
 // Another replica's last writes may have made room. Before it refuses a request, the gateway asks lagging cells again
 // with up_to_date. A request that finds a host does not cause this.
 func TestNoHostIsDoubtedInCellsThatLag(t *testing.T) {

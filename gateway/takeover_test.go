@@ -181,7 +181,7 @@ func TestClaimThatEndsBeforeItIsKeptIsPlannedAnew(t *testing.T) {
 // A cell that does not say whether it took a claim over counts as unavailable for the request. The claim there is not
 // released, because an earlier answer may have named it.
 func TestCellThatCannotKeepIsLost(t *testing.T) {
-	for _, how := range []string{"no reply", "vague"} {
+	for _, how := range []fault.Kind{"", fault.Overloaded, fault.OutcomeUnknown} { // "" for no reply
 		w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
 		req := ask(1, 1)
 		req.RequestId = "r1"
@@ -191,8 +191,8 @@ func TestCellThatCannotKeepIsLost(t *testing.T) {
 			if len(opsIn(req, (*cellv1.ClaimOp).GetTakeOver)) == 0 {
 				return nil
 			}
-			if how == "vague" {
-				in.isVague(fault.Overloaded)
+			if how != "" {
+				in.isVague(how)
 				return nil
 			}
 			return errors.New("down")
