@@ -1,6 +1,7 @@
 package cellclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -30,6 +31,8 @@ type stub struct {
 	after  func(req any) error
 	// awaits reports whether the replica answers claims only after their hosts' verdicts.
 	awaits bool
+	// cell is the cell of the replica's summary; empty for the configured one.
+	cell string
 	// failure is the answer to every query; nil for success.
 	failure *cellv1.Failure
 	// stopsAt, unless 0, is how many operations of a call are done. The others are refused as by a replica that stops.
@@ -59,7 +62,7 @@ func (s *stub) hook(before func(ctx context.Context, req any) error) {
 }
 
 func (s *stub) GetSummary(ctx context.Context, req *cellv1.GetSummaryRequest) (*cellv1.GetSummaryResponse, error) {
-	return &cellv1.GetSummaryResponse{Cell: "cell1", AwaitsVerdicts: s.awaits}, s.enter(ctx, req)
+	return &cellv1.GetSummaryResponse{Cell: cmp.Or(s.cell, "cell1"), AwaitsVerdicts: s.awaits}, s.enter(ctx, req)
 }
 
 func (s *stub) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest) (*cellv1.ListHostsResponse, error) {

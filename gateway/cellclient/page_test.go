@@ -1,8 +1,10 @@
 package cellclient
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -28,5 +30,42 @@ func TestPagesFitAMessage(t *testing.T) {
 	}
 	if size := proto.Size(&cellgatev1.ListHostsResponse{Hosts: FitPage(nil, rows)}); size >= 4<<20 {
 		t.Errorf("a page of %d bytes", size)
+	}
+}
+
+// A page begins in the middle of a cell and goes on with the first row of the next.
+func TestPages_OverCells_EachRowIsListedOnce(t *testing.T) {
+	cs, err := New([]CellConfig{{Name: "one"}, {Name: "two"}, {Name: "three"}}, Config{}, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cs.Close()
+	rows := map[string][]string{"one": {"m", "n", "o"}, "two": {"a", "b", "p"}, "three": {"c"}}
+	for size := int32(1); size < 9; size++ {
+		req := &cellgatev1.ListClaimsRequest{PageSize: size}
+		var all []string
+		for pages := 0; pages == 0 || req.GetPageToken() != ""; pages++ {
+			next, silent, err := cs.Pages(req, func(c *Cell, size int32, from PageToken) (int, PageToken, bool, error) {
+				var left []string
+				for _, row := range rows[c.Name()] {
+					if row > from.After {
+						left = append(left, row)
+					}
+				}
+				got := left[:min(len(left), int(size))]
+				all = append(all, got...)
+				if len(got) == 0 {
+					return 0, PageToken{}, false, nil
+				}
+				return len(got), PageToken{After: got[len(got)-1]}, len(got) < len(left), nil
+			})
+			if err != nil || len(silent) > 0 || pages > 9 {
+				t.Fatal(err, silent, pages)
+			}
+			req.PageToken = next
+		}
+		if got := strings.Join(all, ""); got != "mnoabpc" {
+			t.Errorf("pages of %d list %s", size, got)
+		}
 	}
 }

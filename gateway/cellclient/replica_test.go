@@ -51,6 +51,62 @@ func TestCall_BreakerOpensMeanwhile_NextReplicaAnswers(t *testing.T) {
 	})
 }
 
+// A replica of another cell, at a wrong address, is not asked, also before its breaker opens.
+func TestCall_ReplicaOfAnotherCell_IsNotAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wrong, right := &stub{cell: "cell2"}, &stub{}
+		c := start(t, nil, wrong, right)
+		for _, id := range []string{"a", "b", "c", "d"} {
+			if _, err := c.OperateOne(t.Context(), c.ClaimBudget, claim(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.ask(t.Context(), &cellv1.Query{}); err != nil {
+			t.Fatal(err)
+		}
+		wrong.did(t)
+		right.did(t, "a", "b", "c", "d")
+		if len(wrong.asked) > 0 {
+			t.Error("the other cell was asked for hosts")
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		wrong := &stub{cell: "cell2"}
+		c := start(t, nil, wrong)
+		if _, err := c.OperateOne(t.Context(), c.ClaimBudget, claim("a")); !errors.Is(err, ErrNotSent) || fault.KindOf(err) != fault.CellUnavailable {
+			t.Error(err)
+		}
+		wrong.did(t)
+	})
+}
+
+// What must not be done twice is not sent to another replica when no answer comes.
+func TestOperate_NoAnswer_OnlyHarmlessOperationsAreRepeated(t *testing.T) {
+	for _, of := range []struct {
+		op       *cellv1.ClaimOp
+		repeated bool
+	}{
+		{claim("x"), false},
+		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Swap{Swap: &cellv1.SwapClaim{ClaimId: "x"}}}, false},
+		{&cellv1.ClaimOp{Op: &cellv1.ClaimOp_Transfer{Transfer: &cellv1.TransferClaim{ClaimId: "x"}}}, false},
+		{release("x"), true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			lost, next := &stub{after: func(any) error { return fault.New(fault.CellUnavailable, "the answer is lost") }}, &stub{}
+			c := start(t, nil, lost, next)
+			_, err := c.OperateOne(t.Context(), c.ClaimBudget, of.op)
+			if (err == nil) != of.repeated {
+				t.Errorf("%v: %v", of.op, err)
+			}
+			if of.repeated {
+				next.did(t, "x")
+			} else {
+				next.did(t)
+			}
+		})
+	}
+}
+
 // When every replica is sick the load is not multiplied by their number.
 func TestCall_AllReplicasFail_RetriesHaveABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
