@@ -306,6 +306,19 @@ func TestSelectDestinations_EarlierMoveWasReverted_ReleasesItsClaim(t *testing.T
 	}
 }
 
+// A confirmed claim beside the source of a move may be where the instance is.
+func TestSelectDestinations_TwoConfirmedClaims_NoneIsReleased(t *testing.T) {
+	g := &gateway{answer: func(_ context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+		return nil, hasClaim(req, cellgatev1.ClaimState_CONFIRMED, "nova/req-other/x")
+	}}
+	b := newBus(t, g, nil)
+	b.settleWait = time.Millisecond
+	_, failed, err := b.dispatch(t.Context(), recordings(t)["live_migrate"].request(t))
+	if err != nil || failed == nil || failed.Class != "AllocationUpdateFailed" || len(g.released) != 0 {
+		t.Errorf("%+v %v, released %v", failed, err, g.released)
+	}
+}
+
 // Python writes a set in a different order in each process, but the request id is the same.
 func TestRequestID_SetsInAnotherOrder_IsTheSame(t *testing.T) {
 	all := recordings(t)
