@@ -66,6 +66,15 @@ func TestAnOfferIsJudgedByWhatTheHostHasLeft(t *testing.T) {
 			t.Errorf("offer %d, %v, is answered with %v, want %v", i, c.offer, v, c.want)
 		}
 	}
+	taken := smallHost()
+	taken.Providers[0].Inventories[0].Unaccounted = 3
+	l = newLedger(taken)
+	if v := l.offered(noon, "r", offerTo("a", 1, 12)); v.GetReason() != agentv1.Verdict_NO_ROOM {
+		t.Errorf("12 VCPU beside 3 of 14 that nothing accounts for: %v", v)
+	}
+	if v := l.offered(noon, "r", offerTo("a", 1, 11)); v.GetReason() != ok {
+		t.Errorf("11 VCPU beside 3 of 14 that nothing accounts for: %v", v)
+	}
 	off := smallHost()
 	off.Disabled = true
 	l.observe(off)

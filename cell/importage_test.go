@@ -75,6 +75,11 @@ func TestPropose_LegacyGate_AnswersFromFreshRowsAlone(t *testing.T) {
 		g.age = 0
 		g.report(65)
 		is("imported again", 2, "")
+		for range 2 * time.Minute / (replica.MaxRowsAge / 2) {
+			time.Sleep(replica.MaxRowsAge / 2)
+			g.report(65)
+		}
+		is("imported for longer than an agent may be silent", 2, "")
 		if h := r.do(newClaim("a", 3, 1, 8))[0]; h.GetRefusal() == nil {
 			t.Error("a claim of more than the row leaves was made")
 		}

@@ -35,7 +35,8 @@ func (r *testCell) unlessReported(id string, instance int) fault.Kind {
 // instance, or may.
 func TestAReleaseUnlessTheHostReportsTheInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := start(t, newStore(t))
+		store := newStore(t)
+		r := start(t, store, named("r1"))
 		m := boot(t, 1, 8, r)
 		for n, id := range []string{"k0", "k1", "k2", "k3"} {
 			r.must(newClaim(id, n, 1, 1), confirm(id, n))
@@ -48,6 +49,9 @@ func TestAReleaseUnlessTheHostReportsTheInstance(t *testing.T) {
 			}
 		}
 		is("it is there", "k1", 1, fault.AlreadyExists)
+		if got := start(t, store, named("r2")).unlessReported("k1", 1); got != fault.CellUnavailable {
+			t.Errorf("a replica to which the agent does not report refuses as %q", got)
+		}
 		m.run(1, 0)
 		is("it is gone", "k1", 1, "")
 		is("released before", "k1", 1, "")

@@ -323,9 +323,11 @@ func TestTimeInWhichNobodyLooksDoesNotCount(t *testing.T) {
 	g := gateWith(shard.GateLegacy, time.Hour)
 	fine.now = gateStart
 	g = written(g, r.Judge(g, fine).Want, gateStart)
-	fine.now = gateStart.Add(10 * time.Minute)
-	if v := r.Judge(g, fine); v.Want.State != shard.GateLegacy || !v.Want.HeldSince.Equal(fine.now) {
-		t.Errorf("after a gap it is %+v", v.Want)
+	for _, later := range []time.Duration{10 * time.Minute, -time.Second} {
+		fine.now = gateStart.Add(later)
+		if v := r.Judge(g, fine); v.Want.State != shard.GateLegacy || !v.Want.HeldSince.Equal(fine.now) {
+			t.Errorf("%v later it is %+v", later, v.Want)
+		}
 	}
 }
 
