@@ -59,7 +59,7 @@ func TestGateway_LegacyCellFiles_AreLoggedAtStart(t *testing.T) {
     - {name: cell2, uuid: c0000000-0000-4000-8000-000000000002, replicas: ["127.0.0.1:2"]}
   legacy:
     - {cell: cell1, database: 'mysql://nova@127.0.0.1:1/nova', password_file: ` + dir + `/not-there, ca: ` + ca + `, api: 'mysql://nova@127.0.0.1:1/api', api_password_file: ` + dir + `}
-    - {cell: cell2, database: 'mysql://nova@127.0.0.1:1/nova', password_file: ` + password + `, api: 'mysql://nova@127.0.0.1:1/api', api_password_file: ` + empty + `}
+    - {cell: cell2, database: 'mysql://nova@127.0.0.1:1/nova2', password_file: ` + password + `, api: 'mysql://nova@127.0.0.1:1/api', api_password_file: ` + empty + `}
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

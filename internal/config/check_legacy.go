@@ -17,6 +17,9 @@ func (l *loader) checkLegacy(g Gateway) {
 		if c.Cell != "" && !slices.ContainsFunc(g.Cells, func(o GatewayCell) bool { return o.Name == c.Cell }) {
 			l.bad(path+".cell", "%q is none of gateway.cells", c.Cell)
 		}
+		if first := slices.IndexFunc(g.Legacy, func(o LegacyCell) bool { return o.Database == c.Database }); c.Database != "" && g.Legacy[first].Cell != c.Cell {
+			l.bad(path+".database", "is that of cell %s already", g.Legacy[first].Cell) // it may have a password
+		}
 		for _, problem := range legacyProblems(c.Database, c.CA, c.Insecure) {
 			l.bad(path+".database", "%s", problem)
 		}

@@ -41,6 +41,11 @@ func TestLegacyCells(t *testing.T) {
 			t.Errorf("%s: the password is in the error: %v", entry, err)
 		}
 	}
+	// Each cell has a database of its own.
+	text := strings.Replace(head, "]}]", "]}, {name: cell2, replicas: [h:2]}]", 1) + "{cell: cell1, database: 'mysql://nova@127.0.0.1/nova'}, {cell: cell2, database: 'mysql://nova@127.0.0.1/nova'}]\n"
+	if _, err := Load("gateway", Source{File: write(t, text)}); err == nil || !strings.Contains(err.Error(), "gateway.legacy[1].database: is that of cell cell1 already") {
+		t.Errorf("two cells have one database: %v", err)
+	}
 	c, err := Load("gateway", Source{Env: []string{"CELLGATE_GATEWAY_CELLS=cell1=h:1"}, Flags: map[string]string{"gateway.legacy": "cell1=mysql://nova@127.0.0.1/nova?charset=utf8"}})
 	if err != nil || len(c.Gateway.Legacy) != 1 || c.Gateway.Legacy[0].Database != "mysql://nova@127.0.0.1/nova?charset=utf8" {
 		t.Errorf("%v, %v", c.Gateway.Legacy, err)

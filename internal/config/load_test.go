@@ -227,7 +227,7 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 		"legacy": {
 			file: "gateway:\n  cells: [{name: a, replicas: [h:1]}, {name: b}, {name: c, uuid: c0000000-0000-4000-8000-000000000001, replicas: [h:2]}, {name: d}]\n" +
 				"  legacy:\n    - {cell: nope, database: 'mysql://u@127.0.0.1/nova', refresh: 1m}\n    - {cell: a, database: 'mysql://u:secret@127.0.0.1/nova', cpu_allocation_ratio: -1}\n" +
-				"    - {cell: b, database: 'mysql://u@127.0.0.1/nova', legacy_only: true}\n    - {cell: c, database: 'oracle://u@127.0.0.1/nova', legacy_only: true, service_down_time: 8s}\n",
+				"    - {cell: b, database: 'mysql://u@127.0.0.1/novab', legacy_only: true}\n    - {cell: c, database: 'oracle://u@127.0.0.1/nova', legacy_only: true, service_down_time: 8s}\n",
 			want: []string{
 				`c.yaml:4: gateway.legacy[0].cell: "nope" is none of gateway.cells`, "gateway.legacy[0].refresh: 1m0s is not between 100ms and 5s",
 				"gateway.legacy[1].database: has a password", "gateway.legacy[1].cpu_allocation_ratio: -1 is below 0",
