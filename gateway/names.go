@@ -170,9 +170,14 @@ func ambiguousHost(path, name string, hosts []*cellgatev1.Host) fault.Field {
 		isOne = isOne && h.GetHostUuid() == hosts[0].GetHostUuid()
 	}
 	if isOne {
-		return fault.Field{Path: path, Problem: fmt.Sprintf("host %q is in several cells: %s; name one as the cell, and delete the host in the cells that it has left", name, strings.Join(cells, ", "))}
+		return fault.Field{Path: path, Problem: inSeveralCells(name, cells)}
 	}
 	return ambiguous(path, name, "hosts", list)
+}
+
+// inSeveralCells is what to do about one host that is registered in several cells.
+func inSeveralCells(host string, cells []string) string {
+	return fmt.Sprintf("host %q is in several cells: %s; name one as the cell, and delete the host in the cells that it has left", host, strings.Join(cells, ", "))
 }
 
 func ambiguous(path, name, what string, list []string) fault.Field {

@@ -77,6 +77,10 @@ func TestNames_HostInSeveralCells_CellDecides(t *testing.T) {
 	if e := mustFail(t, got, err, fault.InvalidRequest); !strings.Contains(e.Message, `host "host001" is in several cells: cell1, cell2; name one as the cell`) {
 		t.Error(e.Message)
 	}
+	set, err := w.hosts.UpdateHost(t.Context(), &cellgatev1.UpdateHostRequest{HostUuid: testUUID(0xa, 1), AdminState: cellgatev1.HostAdmin_DISABLED, Reason: "r"})
+	if e := mustFail(t, set, err, fault.InvalidRequest); !strings.Contains(e.Message, "is in several cells: cell1, cell2; name one as the cell") {
+		t.Error(e.Message)
+	}
 	for _, cell := range []string{"cell1", "cell2"} {
 		set, err := w.hosts.UpdateHost(t.Context(), &cellgatev1.UpdateHostRequest{HostUuid: "host001", Cell: cell, AdminState: cellgatev1.HostAdmin_DISABLED, Reason: "r"})
 		if err != nil || set.GetHost().GetCell() != cell {

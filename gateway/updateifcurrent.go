@@ -79,7 +79,8 @@ func newestOf(err error) int64 {
 }
 
 // cellOfHost gives the cell of that name, with generation 0. Without a name it searches all
-// cells for the host, and gives the host's generation as well.
+// cells for the host, and gives the host's generation as well. A host that several cells have is
+// refused; a cell that does not answer within ProposeBudget does not count.
 func (g *Gateway) cellOfHost(ctx context.Context, name, host string) (*cellclient.Cell, int64, error) {
 	cells, err := g.cells.Selected(name)
 	if err != nil {
@@ -89,13 +90,21 @@ func (g *Gateway) cellOfHost(ctx context.Context, name, host string) (*cellclien
 		return cells[0], 0, nil
 	}
 	has := func(got *cellv1.ListHostsResponse) bool { return len(got.GetHosts()) > 0 }
-	replies := cellclient.Search(ctx, g.cells, cells, 0, has, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListHostsResponse, error) {
+	replies := cellclient.Search(ctx, g.cells, cells, g.cfg.ProposeBudget, has, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListHostsResponse, error) {
 		return cellclient.Call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{HostUuid: host, PageSize: 1}, cellv1.CellSchedulerClient.ListHosts)
 	})
+	var found []cellclient.Reply[*cellv1.ListHostsResponse]
+	var names []string
 	for _, r := range replies {
 		if has(r.Got) {
-			return r.Cell, generationIn(r.Got), nil
+			found, names = append(found, r), append(names, r.Cell.Name())
 		}
 	}
-	return nil, 0, cellclient.NotFound(replies, "host "+host)
+	switch len(found) {
+	case 0:
+		return nil, 0, cellclient.NotFound(replies, "host "+host)
+	case 1:
+		return found[0].Cell, generationIn(found[0].Got), nil
+	}
+	return nil, 0, fault.Invalid("host_uuid", "%s", inSeveralCells(host, names))
 }
