@@ -10,6 +10,8 @@ import (
 // of its root provider by resource class. They override what the agent reported (Host.Aggregates,
 // Inventory.AllocationRatio), which is kept beside them: docs/adr/0002.
 type NovaHost struct {
+	// Version is the StateVersion of the import that last changed this: an older one does not.
+	Version    uint64
 	Aggregates []Aggregate
 	Ratios     map[string]float64
 	// NUMATopology and PCIStats are Facts of the row, less what instances use. They override the agent's
@@ -26,7 +28,7 @@ type NovaHost struct {
 
 // novaHostOf gives what an imported state records: the ratios are of classes with a total above 0.
 func novaHostOf(imported *Host) NovaHost {
-	n := NovaHost{Aggregates: imported.Aggregates}
+	n := NovaHost{Version: imported.StateVersion, Aggregates: imported.Aggregates}
 	if f := imported.Facts; f != nil {
 		n.NUMATopology, n.PCIStats = f.NUMATopology, f.PCIStats
 	}
@@ -110,7 +112,7 @@ func (h *Host) follow(nova *NovaHost) {
 		h.Nova = nil
 		return
 	}
-	n := &NovaHost{Aggregates: nova.Aggregates, Ratios: nova.Ratios, ReportedAggregates: h.Aggregates, ReportedRatios: h.setRatios(nova.Ratios)}
+	n := &NovaHost{Version: nova.Version, Aggregates: nova.Aggregates, Ratios: nova.Ratios, ReportedAggregates: h.Aggregates, ReportedRatios: h.setRatios(nova.Ratios)}
 	if h.InstancesUnknown {
 		n.NUMATopology, n.PCIStats = nova.NUMATopology, nova.PCIStats
 	}

@@ -63,7 +63,8 @@ type Op struct {
 // agent's, and an agent's is refused (Outcome.Held). While it is NATIVE, an agent's state replaces an imported one of
 // any version. An imported state then leaves an agent's host (Outcome.OwnedByAgent) and updates only Host.Nova. If
 // that agent does not know its instances (Host.InstancesUnknown), the import also updates the claims
-// (Outcome.InstancesTaken).
+// (Outcome.InstancesTaken). An import of a lower version than the one that last changed Host.Nova changes
+// nothing (Outcome.Outdated).
 //
 // An imported state that equals the row is not written (Outcome.Unchanged), but the claims are updated all the same.
 // Only if it has the row's BootID and a lower version, nothing changes at all (Outcome.Outdated).
@@ -231,7 +232,7 @@ type Outcome struct {
 	// claims were updated from the import's. Unchanged: the row already equals the imported state.
 	InstancesTaken bool
 	Unchanged      bool
-	// Outdated, with Unchanged: the row is of a newer import, and nothing was done. NewerClaimsSkipped is how many
+	// Outdated, with Unchanged: the row, or what it has of Nova, is of a newer import, and nothing was done. NewerClaimsSkipped is how many
 	// claims were left as they are because they are newer than the import's rows.
 	Outdated           bool
 	NewerClaimsSkipped int

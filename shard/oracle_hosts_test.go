@@ -40,6 +40,7 @@ func (o *oracle) operate(now time.Time, host string, state Admin, until time.Tim
 	if _, follows := o.ratios[host]; ends && follows && !o.hosts[host].Imported {
 		delete(o.ratios, host)
 		delete(o.pools, host)
+		delete(o.versions, host)
 		o.putRow(o.reported[host])
 		o.reassign(host)
 	}
@@ -133,12 +134,14 @@ func (o *oracle) putHost(p *PutHost) answer {
 	switch {
 	case !next.Imported && closed:
 		return answer{held: true}
+	case known && next.Imported && !old.Imported && !closed && next.StateVersion < o.versions[p.Host.UUID]:
+		a.left, a.same, a.outdated = true, true, true
 	case known && next.Imported && !old.Imported && !closed:
 		a.left, a.taken = true, old.InstancesUnknown
 		a.followed = !reflect.DeepEqual(ratios, o.ratios[p.Host.UUID])
 		changes := a.followed || pools != o.pools[p.Host.UUID]
 		if changes {
-			o.ratios[p.Host.UUID], o.pools[p.Host.UUID] = ratios, pools
+			o.ratios[p.Host.UUID], o.pools[p.Host.UUID], o.versions[p.Host.UUID] = ratios, pools, next.StateVersion
 			o.putRow(o.reported[p.Host.UUID])
 		}
 		if a.taken {
@@ -161,7 +164,10 @@ func (o *oracle) putHost(p *PutHost) answer {
 		if next.Imported {
 			o.ratios[p.Host.UUID] = ratios
 		} else if old.Imported {
-			o.ratios[p.Host.UUID], o.pools[p.Host.UUID] = ratiosOf(old), poolsText(old, next)
+			o.ratios[p.Host.UUID], o.pools[p.Host.UUID], o.versions[p.Host.UUID] = ratiosOf(old), poolsText(old, next), old.StateVersion
+			if len(ratiosOf(old)) == 0 { // the row had been removed
+				delete(o.versions, p.Host.UUID)
+			}
 		} else if !next.InstancesUnknown {
 			delete(o.pools, p.Host.UUID)
 		}

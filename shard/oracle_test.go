@@ -23,6 +23,8 @@ type oracle struct {
 	reported map[string]Host
 	ratios   map[string]map[string]float64
 	pools    map[string]string
+	// versions are those of the imports that last changed ratios or pools of agents' hosts.
+	versions map[string]uint64
 	// nova has the states of the hosts' services; novaAt is when each was read.
 	nova   map[string]NovaState
 	novaAt map[string]time.Time
@@ -44,7 +46,7 @@ type oracle struct {
 func newOracle() *oracle {
 	return &oracle{
 		hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{},
-		reported: map[string]Host{}, ratios: map[string]map[string]float64{}, pools: map[string]string{}, admin: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
+		reported: map[string]Host{}, ratios: map[string]map[string]float64{}, pools: map[string]string{}, versions: map[string]uint64{}, admin: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
 		because: map[string]bool{}, writes: map[string]int{}, asOf: map[string]int{},
 	}
 }

@@ -24,6 +24,9 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 	case !p.Host.Imported && !t.view.Gate.Native():
 		return Outcome{Held: true}
 	case p.Host.Imported && old != nil && !old.Imported && t.view.Gate.Native():
+		if old.Nova != nil && p.Host.StateVersion < old.Nova.Version {
+			return Outcome{OwnedByAgent: true, Unchanged: true, Outdated: true, Overcommitted: overcommitted(old, t.view.Usages[id])}
+		}
 		nova := novaHostOf(&p.Host)
 		o := Outcome{OwnedByAgent: true, Followed: !nova.isAppliedTo(old), InstancesTaken: old.InstancesUnknown && !p.Host.InstancesUnknown}
 		h := t.followNova(old, nova)

@@ -47,7 +47,7 @@ func rowHost(m *storagev1.Host) *shard.Host {
 		h.Nova = &shard.NovaHost{
 			Aggregates: rowAggregates(n.Aggregates), Ratios: n.Ratios,
 			ReportedAggregates: rowAggregates(n.ReportedAggregates), ReportedRatios: n.ReportedRatios, Left: n.Left,
-			NUMATopology: n.NumaTopology, PCIStats: n.PciStats,
+			NUMATopology: n.NumaTopology, PCIStats: n.PciStats, Version: n.Version,
 		}
 	}
 	return h
@@ -91,7 +91,7 @@ func hostRow(h *shard.Host) *storagev1.Host {
 		m.Nova = &storagev1.NovaHost{
 			Aggregates: aggregateRows(n.Aggregates), Ratios: n.Ratios,
 			ReportedAggregates: aggregateRows(n.ReportedAggregates), ReportedRatios: n.ReportedRatios, Left: n.Left,
-			NumaTopology: n.NUMATopology, PciStats: n.PCIStats,
+			NumaTopology: n.NUMATopology, PciStats: n.PCIStats, Version: n.Version,
 		}
 	}
 	return m

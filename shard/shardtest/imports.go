@@ -130,6 +130,23 @@ func importClauses() []clause {
 			knows.Instances = state(1, 8, map[int]int64{2: 1, 3: 1}).Instances
 			s.do(nova(3, 0, 1, 2, 3), knows, k.takes(4, 1, 4))
 		}},
+		{name: "OlderRowsDoNotChangeWhatNovaSaysOfAnAgentsHost", test: func(s *suite) {
+			nova := func(version uint64, ratio float64) *shard.PutHost {
+				p := imported(version, 4, nil)
+				p.Host.Providers[0].Inventories[0].AllocationRatio = ratio
+				return p
+			}
+			s.do(state(1, 4, nil))
+			s.gives(nova(5, 4), shard.Outcome{OwnedByAgent: true, Followed: true})
+			s.do(state(2, 4, nil))
+			s.reopen()
+			s.changesNothing(nova(4, 2), shard.Outcome{OwnedByAgent: true, Unchanged: true, Outdated: true})
+			s.changesNothing(nova(7, 4), shard.Outcome{OwnedByAgent: true})
+			s.gives(nova(5, 2), shard.Outcome{OwnedByAgent: true, Followed: true})
+			if got := host(s).Providers[0].Inventories[0].AllocationRatio; got != 2 {
+				s.Errorf("the ratio is %v", got)
+			}
+		}},
 		{name: "WhatNovaSaysOfAnAgentsHostCounts", test: func(s *suite) {
 			rack := func(name, zone string) []shard.Aggregate {
 				return []shard.Aggregate{{UUID: GroupID(1), Name: name, Metadata: map[string]string{"availability_zone": zone}}}

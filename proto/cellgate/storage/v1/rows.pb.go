@@ -297,6 +297,7 @@ type NovaHost struct {
 	Left               []string               `protobuf:"bytes,5,rep,name=left,proto3" json:"left,omitempty"`
 	NumaTopology       string                 `protobuf:"bytes,6,opt,name=numa_topology,json=numaTopology,proto3" json:"numa_topology,omitempty"`
 	PciStats           string                 `protobuf:"bytes,7,opt,name=pci_stats,json=pciStats,proto3" json:"pci_stats,omitempty"`
+	Version            uint64                 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -378,6 +379,13 @@ func (x *NovaHost) GetPciStats() string {
 		return x.PciStats
 	}
 	return ""
+}
+
+func (x *NovaHost) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 // JSON texts; empty for NULL.
@@ -2331,7 +2339,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\bimported\x18\x12 \x01(\bR\bimported\x12+\n" +
 	"\x11instances_unknown\x18\x13 \x01(\bR\x10instancesUnknown\x121\n" +
 	"\x04nova\x18\x14 \x01(\v2\x1d.cellgate.storage.v1.NovaHostR\x04nova\x12%\n" +
-	"\x0eplacement_tree\x18\x15 \x01(\bR\rplacementTree\"\x8e\x04\n" +
+	"\x0eplacement_tree\x18\x15 \x01(\bR\rplacementTree\"\xa8\x04\n" +
 	"\bNovaHost\x12>\n" +
 	"\n" +
 	"aggregates\x18\x01 \x03(\v2\x1e.cellgate.storage.v1.AggregateR\n" +
@@ -2341,7 +2349,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x0freported_ratios\x18\x04 \x03(\v21.cellgate.storage.v1.NovaHost.ReportedRatiosEntryR\x0ereportedRatios\x12\x12\n" +
 	"\x04left\x18\x05 \x03(\tR\x04left\x12#\n" +
 	"\rnuma_topology\x18\x06 \x01(\tR\fnumaTopology\x12\x1b\n" +
-	"\tpci_stats\x18\a \x01(\tR\bpciStats\x1a9\n" +
+	"\tpci_stats\x18\a \x01(\tR\bpciStats\x12\x18\n" +
+	"\aversion\x18\b \x01(\x04R\aversion\x1a9\n" +
 	"\vRatiosEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\x1aA\n" +
