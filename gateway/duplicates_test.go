@@ -134,6 +134,32 @@ func TestRepeatPrefersTheConfirmedClaim(t *testing.T) {
 	})
 }
 
+// A request has claims in two cells, and gives back the one that it does not answer with. That one is confirmed before
+// the release comes.
+func TestRepeat_OtherClaimIsConfirmedMeanwhile_Stays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		req := ask(1, 1)
+		req.RequestId = "r1"
+		first := w.choose(req).GetDestinations()[0].GetSelected()
+		away := w.cells[0]
+		if first.GetCell() != away.name {
+			away = w.cells[1]
+		}
+		back := away.hang()
+		second := w.choose(req).GetDestinations()[0].GetSelected()
+		back()
+		away.hook(beforeRelease(func() { away.confirm(first.GetClaimId(), testUUID(0x1, 1)) }), nil)
+		if again := w.choose(req).GetDestinations()[0].GetSelected(); again.GetClaimId() != second.GetClaimId() {
+			t.Errorf("the repeat gives %s, the last answer was %s", again.GetClaimId(), second.GetClaimId())
+		}
+		synctest.Wait()
+		if s := away.stateOf(first.GetClaimId()); s != cellgatev1.ClaimState_CONFIRMED {
+			t.Errorf("the claim that was confirmed is %s", s)
+		}
+	})
+}
+
 func TestFingerprintIgnoresTheSpellingOfUUIDs(t *testing.T) {
 	w := start(t, twoCells(), nil)
 	req := ask(1, 1)

@@ -129,6 +129,22 @@ func TestSecondMoveIsRefused(t *testing.T) {
 	}
 }
 
+// A move replaces one claim. It does not choose between two, and does not replace a move that is not confirmed.
+func TestMove_OfTwoClaimsOrOfAPendingMove_IsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, twoCells(), nil)
+		twoClaims(w, cellgatev1.ClaimState_CONFIRMED, cellgatev1.ClaimState_CONFIRMED)
+		w.refused(move(cellgatev1.Operation_MOVE, "m1"), fault.AlreadyExists)
+	})
+	w := start(t, twoCells(), nil)
+	source := w.built("cell1")
+	moved := w.choose(to(move(cellgatev1.Operation_MOVE, "m1"), "cell2")).GetDestinations()[0].GetSelected()
+	w.cells[0].release(source.GetClaimId(), testUUID(0x1, 1))
+	if e := w.refused(move(cellgatev1.Operation_MOVE, "m2"), fault.AlreadyExists); e.Metadata["claim_id"] != moved.GetClaimId() {
+		t.Errorf("metadata %v", e.Metadata)
+	}
+}
+
 // Nova transfers the source to the migration before it asks, so that the instance has no claim to move from.
 func TestMoveWithoutAClaimGoesOn(t *testing.T) {
 	for _, op := range moveOperations {

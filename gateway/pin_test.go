@@ -186,6 +186,23 @@ func TestUnreadableArbiterIsCellUnavailable(t *testing.T) {
 	}
 }
 
+// A group that may have been pinned for a refused request does not stay pinned.
+func TestPin_AnswerIsLost_NoHoldStays(t *testing.T) {
+	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1))}, nil)
+	arbiter := w.arbiterOf()
+	arbiter.hook(nil, func(_ string, req any) error {
+		if len(opsIn(req, (*cellv1.ClaimOp).GetPin)) > 0 {
+			return errors.New("lost")
+		}
+		return nil
+	})
+	w.refused(askGroup(1, 1, "affinity"), fault.CellUnavailable)
+	w.g.cells.Wait()
+	if n := arbiter.holders(testUUID(0xe, 1)); n != 0 {
+		t.Errorf("%d holds are left", n)
+	}
+}
+
 // The error names the cell that did not pin the group, not the caller's deadline, which is far.
 func TestArbiterThatHangs_IsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

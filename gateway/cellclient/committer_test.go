@@ -213,6 +213,31 @@ func TestCommit_QueuedUntilItsTimeEnds_WasNotSent(t *testing.T) {
 	})
 }
 
+// Operations that one replica may have done, and that then wait in the queue of the next one until their time ends, were
+// sent.
+func TestCommit_AnswerLostThenQueued_MayBeDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost, busy := &stub{after: func(any) error { return fault.New(fault.CellUnavailable, "the answer is lost") }}, &stub{}
+		c := start(t, func(c *Config) { c.ClaimBudget = time.Second }, lost, busy)
+		c.Replicas[1].committer.calls = 1
+		before, gate := gated(nil)
+		busy.hook(before)
+		first := make(chan error, 1)
+		go func() {
+			_, err := c.Replicas[1].committer.commit(t.Context(), claims("first"))
+			first <- err
+		}()
+		synctest.Wait()
+		if _, err := c.OperateOne(t.Context(), c.ClaimBudget, release("x")); err == nil || errors.Is(err, ErrNotSent) {
+			t.Errorf("released: %v", err)
+		}
+		lost.did(t, "x")
+		close(gate)
+		all(t, first, "")
+		busy.did(t, "first")
+	})
+}
+
 // A queue that is full refuses at once, with a time to wait; a caller that gives up makes room.
 func TestCommit_QueueFull_RefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
