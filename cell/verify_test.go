@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,6 +101,28 @@ func (r *testCell) claimNow(id string) *cellgatev1.Claim {
 }
 
 func mode(m agents.VerifyMode) func(*Config) { return func(c *Config) { c.VerifyMode = m } }
+
+// A rejection that could not be written is asked for again, so that the claim is not confirmed.
+func TestVerdict_NotWritten_IsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed atomic.Bool
+		r := start(t, &shardtest.Faulty{Store: newStore(t), Before: func(_ context.Context, c shardtest.Call) error {
+			if slices.ContainsFunc(c.Ops, func(op shard.Op) bool { return op.RecordVerdict != nil }) && failed.CompareAndSwap(false, true) {
+				return shardtest.Unavailable()
+			}
+			return nil
+		}})
+		a, responses := r.verifying(1)
+		r.must(newClaim("c1", 1, 1, 8))
+		for range 2 {
+			a.says(offerIn(t, responses).GetClaimId(), agentv1.Verdict_NO_ROOM)
+		}
+		synctest.Wait()
+		if f := r.do(confirm("c1", 1))[0].GetRefusal(); !failed.Load() || f.GetReason() != string(fault.ClaimRejected) {
+			t.Errorf("confirmed: %v", f)
+		}
+	})
+}
 
 func TestAClaimIsOfferedAndARejectedOneIsNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
