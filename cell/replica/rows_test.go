@@ -30,7 +30,9 @@ func TestRowsComeToTheSameStateInAnyOrder(t *testing.T) {
 			generation[uuid] = int64(n + 1)
 			history = append(history,
 				shard.Change{Host: &shard.Host{UUID: uuid, ServiceHost: "a", Generation: int64(n + 1)}},
-				shard.Change{Usage: &shard.Usage{HostUUID: uuid, Generation: int64(n + 1)}})
+				shard.Change{Usage: &shard.Usage{HostUUID: uuid, Generation: int64(n + 1)}},
+				shard.Change{AdminState: &shard.AdminState{HostUUID: uuid, Generation: int64(n + 1), State: shard.AdminDisabled}},
+				shard.Change{Gate: &shard.Gate{Revision: int64(n + 1)}})
 		}
 		seen := append([]shard.Change{}, history...)
 		seen = append(seen, history[:rapid.IntRange(0, len(history)).Draw(t, "again")]...)
@@ -54,8 +56,11 @@ func TestRowsComeToTheSameStateInAnyOrder(t *testing.T) {
 		}
 		for uuid, want := range generation {
 			row := r.Host(uuid)
-			if row.Host.Generation != want || row.Usage.Generation != want {
-				t.Errorf("host %s is at %d, its usage at %d, want %d", uuid, row.Host.Generation, row.Usage.Generation, want)
+			if row.Host.Generation != want || row.Usage.Generation != want || row.Admin.Generation != want {
+				t.Errorf("host %s is at %d, its usage at %d, its admin state at %d, want %d", uuid, row.Host.Generation, row.Usage.Generation, row.Admin.Generation, want)
+			}
+			if r.GateRow().Revision < want {
+				t.Errorf("the gate is at %d, want %d or more", r.GateRow().Revision, want)
 			}
 		}
 	})
