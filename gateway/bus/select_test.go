@@ -306,6 +306,17 @@ func TestSelectDestinations_EarlierMoveWasReverted_ReleasesItsClaim(t *testing.T
 	}
 }
 
+// Nova moves one server at a time, so a request for several is no move.
+func TestSelectDestinations_SeveralInstancesHaveClaims_IsRefused(t *testing.T) {
+	g := &gateway{answer: func(_ context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
+		return nil, hasClaim(req, cellgatev1.ClaimState_CONFIRMED, "nova/req-other/x")
+	}}
+	_, failed, err := newBus(t, g, nil).dispatch(t.Context(), recordings(t)["groups"].request(t))
+	if err != nil || failed == nil || failed.Class != "AllocationUpdateFailed" || !slices.Equal(g.operations(), []cellgatev1.Operation{0}) {
+		t.Errorf("%+v %v after the operations %v", failed, err, g.operations())
+	}
+}
+
 // A confirmed claim beside the source of a move may be where the instance is.
 func TestSelectDestinations_TwoConfirmedClaims_NoneIsReleased(t *testing.T) {
 	g := &gateway{answer: func(_ context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
