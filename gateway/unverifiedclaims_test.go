@@ -135,6 +135,14 @@ func TestI2_TwoConfirmedAreSeenWhenTheirCellIsBack(t *testing.T) {
 					t.Errorf("%v counted before the cell is back", got)
 				}
 				back()
+				// It answers again, but not yet about claims.
+				w.cells[0].hook(func(_ context.Context, method string, _ any) error {
+					if method == "ListClaims" {
+						return fault.New(fault.CellUnavailable, "not now")
+					}
+					return nil
+				}, nil)
+				time.Sleep(30 * time.Second)
 				w.cells[0].hook(nil, nil)
 				time.Sleep(time.Minute)
 				synctest.Wait()
