@@ -165,23 +165,3 @@ func TestBackoffGrowsWithinBounds(t *testing.T) {
 		t.Errorf("first wait after reset is %v, want at most 1s", d)
 	}
 }
-
-// If the cell refuses a state as STALE_GENERATION, the running agent sends its whole state soon, on
-// the same stream.
-func TestReporterSaysAllOfAHostThatWasTakenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &fakeCell{}
-		c.start()
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
-		time.Sleep(heartbeatEvery)
-		synctest.Wait()
-		c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Refused{Refused: &agentv1.Refused{
-			BootId: host.bootID, Version: 1, Reason: "STALE_GENERATION",
-		}}})
-		time.Sleep(2 * busyRetry)
-		synctest.Wait()
-		if states, _, streams := c.received(); len(states) != 2 || len(c.receivedDeltas()) != 0 || streams != 1 {
-			t.Errorf("%d states and %d deltas over %d streams, want 2, none and 1", len(states), len(c.receivedDeltas()), streams)
-		}
-	})
-}

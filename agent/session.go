@@ -304,10 +304,6 @@ func (s *session) handleRefused(m *agentv1.Refused) error {
 	s.waiting = false
 	s.deps.Tel.Reported(fault.Kind(m.GetReason()))
 	switch fault.Kind(m.GetReason()) {
-	case fault.StaleGeneration:
-		// The host was removed meanwhile: the whole state registers it again.
-		s.base = nil
-		fallthrough
 	case fault.Overloaded, fault.OutcomeUnknown:
 		// Nothing is wrong with the state: the cell is busy.
 		s.retry.Reset(busyRetry + rand.N(busyRetry))
