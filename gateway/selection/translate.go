@@ -130,7 +130,7 @@ func (s *selection) translate(ctx context.Context) error {
 		return err
 	}
 	s.rules = s.weighsBy(s.svc.rules.For(strategy))
-	s.ignored = append(s.ignored, nova.Unread(s.request, s.rules, path)...)
+	s.ignored = append(s.ignored, nova.Unread(s.request, withRequestFilters(s.request, s.rules), path)...)
 	if err := s.checkStorable(); err != nil {
 		return err
 	}

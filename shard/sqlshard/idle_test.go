@@ -29,10 +29,10 @@ func TestAReplicaThatStandsStillLosesItsLocks(t *testing.T) {
 		}
 		c := pooled(t, still.Store)
 		defer c.Release()
-		if _, err := c.Exec(t.Context(), "BEGIN"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Exec(t.Context(), lockHosts, []string{shardtest.HostID(1)}); err != nil {
+		lock := &pgx.Batch{} // sent at once, so that a slow machine does not stand still between the two
+		lock.Queue("BEGIN")
+		lock.Queue(lockHosts, []string{shardtest.HostID(1)})
+		if err := c.SendBatch(t.Context(), lock).Close(); err != nil {
 			t.Fatal(err)
 		}
 		if err := other.claim(1); err != nil {
