@@ -75,8 +75,8 @@ func (cs *Cells) Close() {
 	}
 }
 
-// BackgroundBudget bounds a task that outlives its request. A release that it does not reach ends with its
-// claim's lease.
+// BackgroundBudget bounds a task that outlives its request. A claim that could not be released in that time ends
+// with its lease.
 const BackgroundBudget = 2 * time.Second
 
 // Background runs a task that the request does not wait for, with the request's values, but not its deadline or

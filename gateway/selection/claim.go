@@ -161,18 +161,18 @@ func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult
 	ctx, step := s.svc.tel.Stage(ctx, telemetry.StageClaim)
 	defer step.End(nil)
 	results := make([]claimResult, len(orders))
-	byLane := map[claimTarget][]int{}
+	byTarget := map[claimTarget][]int{}
 	for i, o := range orders {
-		l := claimTarget{o.cell, s.svc.cells.All[o.cell].InOrder(o.claim.GetHostUuid())[0]}
-		byLane[l] = append(byLane[l], i)
+		to := claimTarget{o.cell, s.svc.cells.All[o.cell].InOrder(o.claim.GetHostUuid())[0]}
+		byTarget[to] = append(byTarget[to], i)
 	}
 	budget := cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget)
-	sendLane := func(l claimTarget, indices []int) {
+	sendTo := func(to claimTarget, indices []int) {
 		ops := make([]*cellv1.ClaimOp, len(indices))
 		for k, i := range indices {
 			ops[k] = &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Claim{Claim: orders[i].claim}}
 		}
-		outcomes, sent, err := s.batch(ctx, l.cell, budget, ops)
+		outcomes, sent, err := s.batch(ctx, to.cell, budget, ops)
 		for k, i := range indices {
 			if k >= len(outcomes) {
 				results[i] = claimResult{err: err, sent: k < sent}
@@ -182,18 +182,18 @@ func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult
 		}
 	}
 	var all sync.WaitGroup
-	for l, indices := range byLane {
-		if len(byLane) == 1 {
-			sendLane(l, indices) // this goroutine's stack has grown already
+	for to, indices := range byTarget {
+		if len(byTarget) == 1 {
+			sendTo(to, indices) // this goroutine's stack has grown already
 			break
 		}
-		all.Go(func() { sendLane(l, indices) })
+		all.Go(func() { sendTo(to, indices) })
 	}
 	all.Wait()
-	for l, indices := range byLane {
+	for to, indices := range byTarget {
 		for _, i := range indices {
 			if results[i].refusal != nil {
-				s.cells[l.cell].nextReplica = l.owner
+				s.cells[to.cell].nextReplica = to.owner
 			}
 		}
 	}

@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: cellgate/storage/v1/rows.proto
 
-// The rows of the embedded shard as they are on disk. They mirror package
-// shard; times are nanoseconds since 1970 UTC, 0 for none. A change of what a
+// The rows of shards as they are stored: of the embedded shard whole, of
+// databases their bodies. They mirror package shard; times are nanoseconds since 1970 UTC, 0 for none. A change of what a
 // field means needs a new format version (shard/pebbleshard).
 
 package storagev1
