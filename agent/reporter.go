@@ -18,8 +18,8 @@ type ReporterConfig struct {
 	// AnswerWithin is how long the cell may take to answer a full state before the reporter gives up
 	// the stream: 60 s.
 	AnswerWithin time.Duration
-	// RefusedRetry is how long the reporter waits before it offers a refused state again unchanged on the same stream, or
-	// calls a replica again that ended the stream as an invalid request: 5 min.
+	// RefusedRetry is how long the reporter waits before it offers a refused state again unchanged on the same
+	// stream, or calls a replica again that ended the stream as an invalid request: 5 min.
 	RefusedRetry time.Duration
 }
 

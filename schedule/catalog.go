@@ -1,7 +1,8 @@
 package schedule
 
 // catalog numbers the names that a table has seen, in one series for each kind, so that chunks can index plain slices
-// by them. It only grows along a lineage, until Table.Emptied begins another one; like everything in a table it is never changed in place.
+// by them. It only grows along a lineage, until Table.Emptied begins another one. Like everything in a table it is never
+// changed in place.
 type catalog struct {
 	traits     series
 	aggregates series // by uuid

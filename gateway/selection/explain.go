@@ -128,7 +128,8 @@ func (s *selection) rankedHosts(hosts []ranked, known *schedule.GlobalStats, lim
 	return out
 }
 
-// explainAll gives the refusal of the request of all instances, and the changes for it in place of those for the first one.
+// explainAll gives the refusal of the request of all instances, and the changes for it instead of those for the first
+// instance.
 func (s *selection) explainAll(ctx context.Context, out *cellgatev1.ExplainDestinationsResponse, instances []schedule.ID) error {
 	refusal, err := s.refusalOfAll(ctx, instances)
 	if err != nil {
