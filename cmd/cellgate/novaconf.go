@@ -30,84 +30,44 @@ type configDetails struct {
 	placement, neutron novaconf.Service
 }
 
-// novaKey is a key of the gateway that nova.conf has too. key is the path below gateway, option Nova's
-// name.
-type novaKey struct{ key, option string }
+// novaKey is a key of the gateway that nova.conf has too.
+type novaKey struct{ config.Key }
 
 // novaKeys are all such keys.
-var novaKeys = []novaKey{
-	{"filters", "[filter_scheduler] enabled_filters"},
-	{"weighers", "[filter_scheduler] weight_classes"},
-	{"pci_alias", "[pci] alias"},
-	{"default_availability_zone", "[DEFAULT] default_availability_zone"},
-	{"nova.host_subset_size", "[filter_scheduler] host_subset_size"},
-	{"nova.max_io_ops_per_host", "[filter_scheduler] max_io_ops_per_host"},
-	{"nova.max_instances_per_host", "[filter_scheduler] max_instances_per_host"},
-	{"nova.isolated_hosts", "[filter_scheduler] isolated_hosts"},
-	{"nova.isolated_images", "[filter_scheduler] isolated_images"},
-	{"nova.restrict_isolated_hosts_to_isolated_images", "[filter_scheduler] restrict_isolated_hosts_to_isolated_images"},
-	{"nova.image_properties_default_architecture", "[filter_scheduler] image_properties_default_architecture"},
-	{"nova.aggregate_image_properties_isolation_namespace", "[filter_scheduler] aggregate_image_properties_isolation_namespace"},
-	{"nova.aggregate_image_properties_isolation_separator", "[filter_scheduler] aggregate_image_properties_isolation_separator"},
-	{"nova.image_props_weight_setting", "[filter_scheduler] image_props_weight_setting"},
-	{"nova.limit_tenants_to_placement_aggregate", "[scheduler] limit_tenants_to_placement_aggregate"},
-	{"nova.placement_aggregate_required_for_tenants", "[scheduler] placement_aggregate_required_for_tenants"},
-	{"nova.query_placement_for_image_type_support", "[scheduler] query_placement_for_image_type_support"},
-	{"nova.enable_isolated_aggregate_filtering", "[scheduler] enable_isolated_aggregate_filtering"},
-	{"nova.image_metadata_prefilter", "[scheduler] image_metadata_prefilter"},
-	{"nova.query_placement_for_routed_network_aggregates", "[scheduler] query_placement_for_routed_network_aggregates"},
-	{"nova.pci_in_placement", "[filter_scheduler] pci_in_placement"},
-	{"nova.disable_fallback_pcpu_query", "[workarounds] disable_fallback_pcpu_query"},
-	{"nova.metrics_weight_setting", "[metrics] weight_setting"},
-	{"nova.metrics_required", "[metrics] required"},
-	{"nova.metrics_weight_of_unavailable", "[metrics] weight_of_unavailable"},
-	{"bus.transport_url", "[DEFAULT] transport_url"},
-	{"bus.control_exchange", "[DEFAULT] control_exchange"},
-	{"bus.durable_queues", "[oslo_messaging_rabbit] amqp_durable_queues"},
-	{"bus.auto_delete", "[oslo_messaging_rabbit] amqp_auto_delete"},
-	{"bus.ha_queues", "[oslo_messaging_rabbit] rabbit_ha_queues"},
-	{"bus.quorum_queue", "[oslo_messaging_rabbit] rabbit_quorum_queue"},
-	{"bus.quorum_delivery_limit", "[oslo_messaging_rabbit] rabbit_quorum_delivery_limit"},
-	{"bus.quorum_max_memory_length", "[oslo_messaging_rabbit] rabbit_quroum_max_memory_length"},
-	{"bus.quorum_max_memory_bytes", "[oslo_messaging_rabbit] rabbit_quroum_max_memory_bytes"},
-	{"bus.transient_queues_ttl", "[oslo_messaging_rabbit] rabbit_transient_queues_ttl"},
-	{"bus.heartbeat", "[oslo_messaging_rabbit] heartbeat_timeout_threshold"},
-	{"bus.ssl", "[oslo_messaging_rabbit] ssl"},
-	{"bus.ca", "[oslo_messaging_rabbit] ssl_ca_file"},
-	{"bus.cert", "[oslo_messaging_rabbit] ssl_cert_file"},
-	{"bus.key", "[oslo_messaging_rabbit] ssl_key_file"},
-	{"bus.verify_host", "[oslo_messaging_rabbit] ssl_enforce_hostname_verification"},
-	{"bus.max_attempts", "[scheduler] max_attempts"},
-	{"bus.notification_driver", "[oslo_messaging_notifications] driver"},
-	{"bus.notification_topics", "[oslo_messaging_notifications] topics"},
-	{"bus.notification_url", "[oslo_messaging_notifications] transport_url"},
-}
+var novaKeys = func() (all []novaKey) {
+	for _, k := range config.Keys("gateway") {
+		if k.Nova != "" {
+			all = append(all, novaKey{k})
+		}
+	}
+	return all
+}()
 
 // fill sets the key to the value in nova.conf.
 func (k *novaKey) fill(c *config.Config, s *novaconf.Settings) {
 	g := &c.Gateway
-	switch k.key {
-	case "filters":
+	switch k.Path {
+	case "gateway.filters":
 		g.Filters = s.Filters
-	case "weighers":
+	case "gateway.weighers":
 		g.Weighers = nil
 		for _, w := range s.Weighers {
 			g.Weighers = append(g.Weighers, config.Weigher(w))
 		}
-	case "pci_alias":
+	case "gateway.pci_alias":
 		g.PCIAliases = nil
 		for _, alias := range s.PCIAliases {
 			g.PCIAliases = append(g.PCIAliases, config.PCIAlias(alias))
 		}
 	default:
-		value := s.Values[k.option]
-		switch n, _ := value.(int); k.key {
-		case "bus.transient_queues_ttl", "bus.heartbeat":
+		value := s.Values[k.Nova]
+		switch n, _ := value.(int); {
+		case k.Kind == config.Duration:
 			value = max(time.Duration(n), 1) * time.Second
-		case "bus.max_attempts":
+		case k.Path == "gateway.bus.max_attempts":
 			value = min(n, 33)
 		}
-		config.Set(c, "gateway."+k.key, value)
+		config.Set(c, k.Path, value)
 	}
 }
 
@@ -130,67 +90,52 @@ func knownToNova() novaconf.Known {
 
 // where gives the line or the lines of nova.conf that set the key; "" for none.
 func (k *novaKey) where(s *novaconf.Settings) string {
-	if k.key == "weighers" {
+	if k.Path == "gateway.weighers" {
 		return s.WeighersFrom
 	}
-	return s.From[k.option]
+	return s.From[k.Nova]
 }
 
 // contradicts describes how nova.conf sets the key otherwise than the gateway's own configuration; ""
 // when it does not. theirs is that configuration with the values of nova.conf.
-func (k *novaKey) contradicts(own, theirs config.Gateway, where string) string {
+func (k *novaKey) contradicts(own, theirs config.Config, where string) string {
 	mine, other := k.meaning(own), k.meaning(theirs)
 	if mine == other {
 		return ""
 	}
-	if k.isSecret() {
-		return fmt.Sprintf("contradicts %s: %s; delete one of the two, or write the same in both", where, k.option)
+	if k.Secret {
+		return fmt.Sprintf("contradicts %s: %s; delete one of the two, or write the same in both", where, k.Nova)
+	}
+	v := config.Value(own, k.Path)
+	written := shown(v)
+	if v.Kind() == reflect.Slice {
+		written = "[" + written + "]"
 	}
 	return fmt.Sprintf("%s contradicts %s: %s, which makes it %s; delete one of the two, or write the same in both",
-		k.written(own), where, k.option, cmp.Or(other, "empty"))
-}
-
-// isSecret reports whether the key's value may have a password.
-func (k *novaKey) isSecret() bool {
-	return slices.ContainsFunc(config.Keys("gateway"), func(c config.Key) bool { return c.Secret && c.Path == "gateway."+k.key })
-}
-
-// written gives a key's value as an operator writes it.
-func (k *novaKey) written(g config.Gateway) string {
-	v := config.Value(config.Config{Gateway: g}, "gateway."+k.key)
-	if v.Kind() == reflect.Slice {
-		items := make([]string, v.Len())
-		for i := range items {
-			items[i] = fmt.Sprint(v.Index(i).Interface())
-		}
-		return "[" + strings.Join(items, ", ") + "]"
-	}
-	return fmt.Sprint(v.Interface())
+		written, where, k.Nova, cmp.Or(other, "empty"))
 }
 
 // meaning gives a key's value in a form that is equal for values that mean the same. Lists have no
 // order, and an empty list of filters or weighers means the default ones.
-func (k *novaKey) meaning(g config.Gateway) string {
-	var items []string
-	switch v := config.Value(config.Config{Gateway: g}, "gateway."+k.key); {
-	case k.key == "filters":
-		items = slices.Clone(g.Filters)
+func (k *novaKey) meaning(c config.Config) string {
+	v := config.Value(c, k.Path)
+	if v.Kind() != reflect.Slice {
+		return fmt.Sprint(v.Interface())
+	}
+	items := itemsOf(v)
+	switch k.Path {
+	case "gateway.filters":
 		if len(items) == 0 {
 			items = rules.DefaultFilters()
 		}
 		items = slices.DeleteFunc(items, novaconf.RunsAnyway)
-	case k.key == "weighers":
-		for name, multiplier := range multipliersOf(g) {
+	case "gateway.weighers":
+		items = nil
+		for name, multiplier := range multipliersOf(c.Gateway) {
 			if multiplier != 0 {
 				items = append(items, fmt.Sprintf("%s=%v", name, multiplier))
 			}
 		}
-	case v.Kind() == reflect.Slice:
-		for i := range v.Len() {
-			items = append(items, fmt.Sprint(v.Index(i).Interface()))
-		}
-	default:
-		return fmt.Sprint(v.Interface())
 	}
 	slices.Sort(items)
 	return strings.Join(items, ",")
@@ -280,12 +225,12 @@ func (d *configDetails) readNova(c *config.Config, section string, from config.O
 		key := map[string]string{"gateway": "gateway.nova.nova_release", "dev": "dev.nova_release"}[section]
 		d.notes = append(d.notes, novaconf.Note{Where: "nova.conf", What: key, Why: "is not set: read as " + release.String() + " does, the newest known: with HypervisorVersionWeigher (since 2023.2) and traits for TPMs (since 2026.1), without names of options from before Ocata"})
 	}
-	own, theirs := c.Gateway, config.Config{Gateway: c.Gateway}
+	own, theirs := *c, *c
 	for _, k := range novaKeys {
 		k.fill(&theirs, s)
 	}
 	for _, k := range novaKeys {
-		path, where := "gateway."+k.key, k.where(s)
+		path, where := k.Path, k.where(s)
 		written := section == "gateway" && from[path] != ""
 		switch {
 		case !written:
@@ -293,7 +238,7 @@ func (d *configDetails) readNova(c *config.Config, section string, from config.O
 		case where == "":
 			continue // Nova's default gives way
 		default:
-			if why := k.contradicts(own, theirs.Gateway, where); why != "" {
+			if why := k.contradicts(own, theirs, where); why != "" {
 				bad = append(bad, fault.Field{Path: path, Problem: why})
 				continue
 			}
@@ -383,15 +328,18 @@ func (d *configDetails) show(p *page, c config.Config, section string) {
 // the URL is read, the last @ ends it.
 var passwordOf = regexp.MustCompile(`((?:://|,)[^:/,]*):[^/?#,]*@`)
 
-// shown writes a value as a flag takes it; "-" for an empty one.
+// shown writes a value as a flag takes it.
 func shown(v reflect.Value) string {
-	text := fmt.Sprint(v.Interface())
 	if v.Kind() == reflect.Slice {
-		var items []string
-		for i := range v.Len() {
-			items = append(items, fmt.Sprint(v.Index(i).Interface()))
-		}
-		text = strings.Join(items, ",")
+		return strings.Join(itemsOf(v), ",")
 	}
-	return text
+	return fmt.Sprint(v.Interface())
+}
+
+// itemsOf writes the items of a list as a flag takes them.
+func itemsOf(v reflect.Value) (items []string) {
+	for i := range v.Len() {
+		items = append(items, fmt.Sprint(v.Index(i).Interface()))
+	}
+	return items
 }

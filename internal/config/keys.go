@@ -28,6 +28,8 @@ type Key struct {
 	Reload string
 	// Secret: the value is a URL with a password, which is never shown.
 	Secret bool
+	// Nova is the option of nova.conf that sets the key too, as "[pci] alias"; "" for none.
+	Nova string
 	// Entry are the keys of a Table's entries, which neither flags nor the environment can set.
 	Entry []Key
 }
@@ -77,6 +79,7 @@ func keysOf(v reflect.Value, section, part, reload string) []Key {
 			Range:  Range(f.Tag.Get("range")),
 			Unit:   f.Tag.Get("unit"),
 			Secret: f.Tag.Get("secret") != "",
+			Nova:   f.Tag.Get("nova"),
 			Reload: cmp.Or(f.Tag.Get("reload"), reload, "restart"),
 		}
 		if f.Type.Kind() == reflect.Struct {

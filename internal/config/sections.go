@@ -44,10 +44,10 @@ type Gateway struct {
 	MaxDeadline   time.Duration `yaml:"max_deadline" range:">0s.." help:"the longest a request may take"`
 	Breaker       Breaker       `yaml:"breaker"`
 	// Filters and Weighers, empty: the defaults, in Nova's order and with its multipliers.
-	Filters                 []string      `yaml:"filters" help:"filters in order, separated by commas; empty means the default ones. Those that stand for Placement and for server groups always run, named or not"`
-	Weighers                []Weigher     `yaml:"weighers" flag:"weigher" help:"a weigher, as name=multiplier; again for each; empty means all"`
-	DefaultAvailabilityZone string        `yaml:"default_availability_zone" help:"zone of hosts that are in none"`
-	PCIAliases              []PCIAlias    `yaml:"pci_alias" flag:"pci-alias" help:"a name for PCI devices, as name=gpu,vendor_id=10de,product_id=1db6,device_type=type-PCI,numa_policy=required; again for each"`
+	Filters                 []string      `yaml:"filters" nova:"[filter_scheduler] enabled_filters" help:"filters in order, separated by commas; empty means the default ones. Those that stand for Placement and for server groups always run, named or not"`
+	Weighers                []Weigher     `yaml:"weighers" nova:"[filter_scheduler] weight_classes" flag:"weigher" help:"a weigher, as name=multiplier; again for each; empty means all"`
+	DefaultAvailabilityZone string        `yaml:"default_availability_zone" nova:"[DEFAULT] default_availability_zone" help:"zone of hosts that are in none"`
+	PCIAliases              []PCIAlias    `yaml:"pci_alias" nova:"[pci] alias" flag:"pci-alias" help:"a name for PCI devices, as name=gpu,vendor_id=10de,product_id=1db6,device_type=type-PCI,numa_policy=required; again for each"`
 	NovaConf                []string      `yaml:"nova_conf" help:"nova.conf files to take filters, weighers and their options from, later ones first; keys here must not say otherwise"`
 	Nova                    NovaOptions   `yaml:"nova"`
 	Bus                     Bus           `yaml:"bus"`
@@ -65,32 +65,32 @@ type Gateway struct {
 // Bus is Nova's message bus, on which a gateway serves select_destinations: docs/how-to/nova-bus.md.
 type Bus struct {
 	Enabled       bool          `yaml:"enabled" help:"serve the topic scheduler of Nova's message bus (docs/how-to/nova-bus.md)"`
-	TransportURL  string        `yaml:"transport_url" secret:"url" help:"Nova's option, of the API's message bus: rabbit://USER:PASSWORD@HOST:PORT/VHOST; several addresses separated by commas"`
-	Exchange      string        `yaml:"control_exchange" help:"Nova's option"`
+	TransportURL  string        `yaml:"transport_url" nova:"[DEFAULT] transport_url" secret:"url" help:"Nova's option, of the API's message bus: rabbit://USER:PASSWORD@HOST:PORT/VHOST; several addresses separated by commas"`
+	Exchange      string        `yaml:"control_exchange" nova:"[DEFAULT] control_exchange" help:"Nova's option"`
 	Host          string        `yaml:"host" help:"this gateway's name on the bus, whose own queue is scheduler.HOST; empty means the machine's name"`
-	DurableQueues bool          `yaml:"durable_queues" help:"Nova's [oslo_messaging_rabbit] amqp_durable_queues; this one and those up to transient_queues_ttl must be what Nova's services have"`
-	AutoDelete    bool          `yaml:"auto_delete" help:"Nova's amqp_auto_delete"`
-	HAQueues      bool          `yaml:"ha_queues" help:"Nova's rabbit_ha_queues"`
-	QuorumQueue   bool          `yaml:"quorum_queue" help:"Nova's rabbit_quorum_queue"`
-	DeliveryLimit int           `yaml:"quorum_delivery_limit" range:"0.." help:"Nova's rabbit_quorum_delivery_limit; 0 for none"`
-	MemoryLength  int           `yaml:"quorum_max_memory_length" range:"0.." help:"Nova's rabbit_quroum_max_memory_length; 0 for none"`
-	MemoryBytes   int           `yaml:"quorum_max_memory_bytes" range:"0.." help:"Nova's rabbit_quroum_max_memory_bytes; 0 for none"`
-	TransientTTL  time.Duration `yaml:"transient_queues_ttl" range:"1s.." help:"Nova's rabbit_transient_queues_ttl"`
-	Heartbeat     time.Duration `yaml:"heartbeat" range:"1s..1h" help:"after how long without a sign of life a broker counts as gone; Nova's heartbeat_timeout_threshold"`
-	SSL           bool          `yaml:"ssl" help:"reach the brokers by TLS; ?ssl=1 in transport_url does too"`
-	CA            string        `yaml:"ca" reload:"file" help:"PEM file of the CAs of the brokers, or system; empty: their certificates are not verified, as Nova does"`
-	VerifyHost    bool          `yaml:"verify_host" help:"the brokers' certificates must have the names of transport_url; needs ca"`
-	Cert          string        `yaml:"cert" reload:"file" help:"PEM file of this client's certificate"`
-	Key           string        `yaml:"key" reload:"file" help:"PEM file of its key"`
+	DurableQueues bool          `yaml:"durable_queues" nova:"[oslo_messaging_rabbit] amqp_durable_queues" help:"Nova's [oslo_messaging_rabbit] amqp_durable_queues; this one and those up to transient_queues_ttl must be what Nova's services have"`
+	AutoDelete    bool          `yaml:"auto_delete" nova:"[oslo_messaging_rabbit] amqp_auto_delete" help:"Nova's amqp_auto_delete"`
+	HAQueues      bool          `yaml:"ha_queues" nova:"[oslo_messaging_rabbit] rabbit_ha_queues" help:"Nova's rabbit_ha_queues"`
+	QuorumQueue   bool          `yaml:"quorum_queue" nova:"[oslo_messaging_rabbit] rabbit_quorum_queue" help:"Nova's rabbit_quorum_queue"`
+	DeliveryLimit int           `yaml:"quorum_delivery_limit" nova:"[oslo_messaging_rabbit] rabbit_quorum_delivery_limit" range:"0.." help:"Nova's rabbit_quorum_delivery_limit; 0 for none"`
+	MemoryLength  int           `yaml:"quorum_max_memory_length" nova:"[oslo_messaging_rabbit] rabbit_quroum_max_memory_length" range:"0.." help:"Nova's rabbit_quroum_max_memory_length; 0 for none"`
+	MemoryBytes   int           `yaml:"quorum_max_memory_bytes" nova:"[oslo_messaging_rabbit] rabbit_quroum_max_memory_bytes" range:"0.." help:"Nova's rabbit_quroum_max_memory_bytes; 0 for none"`
+	TransientTTL  time.Duration `yaml:"transient_queues_ttl" nova:"[oslo_messaging_rabbit] rabbit_transient_queues_ttl" range:"1s.." help:"Nova's rabbit_transient_queues_ttl"`
+	Heartbeat     time.Duration `yaml:"heartbeat" nova:"[oslo_messaging_rabbit] heartbeat_timeout_threshold" range:"1s..1h" help:"after how long without a sign of life a broker counts as gone; Nova's heartbeat_timeout_threshold"`
+	SSL           bool          `yaml:"ssl" nova:"[oslo_messaging_rabbit] ssl" help:"reach the brokers by TLS; ?ssl=1 in transport_url does too"`
+	CA            string        `yaml:"ca" nova:"[oslo_messaging_rabbit] ssl_ca_file" reload:"file" help:"PEM file of the CAs of the brokers, or system; empty: their certificates are not verified, as Nova does"`
+	VerifyHost    bool          `yaml:"verify_host" nova:"[oslo_messaging_rabbit] ssl_enforce_hostname_verification" help:"the brokers' certificates must have the names of transport_url; needs ca"`
+	Cert          string        `yaml:"cert" nova:"[oslo_messaging_rabbit] ssl_cert_file" reload:"file" help:"PEM file of this client's certificate"`
+	Key           string        `yaml:"key" nova:"[oslo_messaging_rabbit] ssl_key_file" reload:"file" help:"PEM file of its key"`
 	Prefetch      int           `yaml:"prefetch" range:"1..10000" help:"requests of the bus that are worked on at once; the rest waits in the queue"`
 	Timeout       time.Duration `yaml:"timeout" range:"1s..30m" help:"how long a request is repeated while cells are out of reach; then the conductor gets an error"`
 	ClaimTTL      time.Duration `yaml:"claim_ttl" range:"1s..1h" help:"lease of the claims: how long a build may take until its host reports the instance"`
-	MaxAttempts   int           `yaml:"max_attempts" range:"1..33" help:"Nova's [scheduler] max_attempts: an answer has one alternate fewer"`
+	MaxAttempts   int           `yaml:"max_attempts" nova:"[scheduler] max_attempts" range:"1..33" help:"Nova's [scheduler] max_attempts: an answer has one alternate fewer"`
 	Allocations   bool          `yaml:"write_allocations" help:"write the allocations of answers to Placement, as nova-scheduler does; the section placement of nova_conf says where that is"`
 	Reasons       string        `yaml:"reasons" help:"what NoValidHost tells users: none, filters or counts"`
-	Notifications string        `yaml:"notification_driver" help:"send scheduler.select_destinations.start and .end, unversioned: messagingv2, or messaging for no envelope; empty: none are sent. Nova's [oslo_messaging_notifications] driver"`
-	NotifyTopics  []string      `yaml:"notification_topics" help:"Nova's [oslo_messaging_notifications] topics: each notification goes to the queue TOPIC.info of each"`
-	NotifyURL     string        `yaml:"notification_url" secret:"url" help:"their broker, as transport_url; empty: that of transport_url. Nova's [oslo_messaging_notifications] transport_url"`
+	Notifications string        `yaml:"notification_driver" nova:"[oslo_messaging_notifications] driver" help:"send scheduler.select_destinations.start and .end, unversioned: messagingv2, or messaging for no envelope; empty: none are sent. Nova's [oslo_messaging_notifications] driver"`
+	NotifyTopics  []string      `yaml:"notification_topics" nova:"[oslo_messaging_notifications] topics" help:"Nova's [oslo_messaging_notifications] topics: each notification goes to the queue TOPIC.info of each"`
+	NotifyURL     string        `yaml:"notification_url" nova:"[oslo_messaging_notifications] transport_url" secret:"url" help:"their broker, as transport_url; empty: that of transport_url. Nova's [oslo_messaging_notifications] transport_url"`
 }
 
 // Placement is the Placement API of a gateway: docs/adr/0029.
@@ -133,27 +133,27 @@ type PCIAlias struct {
 // [filter_scheduler], those of [metrics] with the prefix metrics_, and those of request filters
 // (pre-filters) of [scheduler].
 type NovaOptions struct {
-	HostSubsetSize          int      `yaml:"host_subset_size" range:"1..10000" help:"choose one of so many best hosts"`
-	MaxIOOpsPerHost         int      `yaml:"max_io_ops_per_host" range:"0.." help:"of IoOpsFilter and AggregateIoOpsFilter"`
-	MaxInstancesPerHost     int      `yaml:"max_instances_per_host" range:"1.." help:"of NumInstancesFilter and AggregateNumInstancesFilter"`
-	IsolatedHosts           []string `yaml:"isolated_hosts" help:"service hosts, of IsolatedHostsFilter"`
-	IsolatedImages          []string `yaml:"isolated_images" help:"image ids, of IsolatedHostsFilter"`
-	RestrictIsolated        bool     `yaml:"restrict_isolated_hosts_to_isolated_images" help:"isolated hosts take isolated images only"`
-	DefaultArchitecture     string   `yaml:"image_properties_default_architecture" help:"of images that name none, for ImagePropertiesFilter"`
-	ImageIsolationNamespace string   `yaml:"aggregate_image_properties_isolation_namespace" help:"of AggregateImagePropertiesIsolation; empty means every key"`
-	ImageIsolationSeparator string   `yaml:"aggregate_image_properties_isolation_separator" help:"between that namespace and a property"`
-	ImagePropertySetting    []string `yaml:"image_props_weight_setting" help:"of ImagePropertiesWeigher, as property=factor, separated by commas"`
-	MetricsSetting          []string `yaml:"metrics_weight_setting" help:"of MetricsWeigher and MetricsFilter, as metric=factor, separated by commas"`
-	MetricsRequired         bool     `yaml:"metrics_required" help:"a host without a weighed metric is an error"`
-	MetricsUnavailable      float64  `yaml:"metrics_weight_of_unavailable" range:"-1e+100..1e+100" help:"weight of a host without a weighed metric, when it is no error"`
-	LimitTenants            bool     `yaml:"limit_tenants_to_placement_aggregate" help:"projects that aggregates are named for are placed in those"`
-	TenantsRequireAggregate bool     `yaml:"placement_aggregate_required_for_tenants" help:"with limit_tenants_to_placement_aggregate: no host for a project without an aggregate"`
-	ImageTypeSupport        bool     `yaml:"query_placement_for_image_type_support" help:"hosts must support the image's disk format"`
-	IsolateAggregates       bool     `yaml:"enable_isolated_aggregate_filtering" help:"aggregates that require traits take no request without them"`
-	ImageMetadata           bool     `yaml:"image_metadata_prefilter" help:"hosts must support the models that the image names"`
-	RoutedNetworks          bool     `yaml:"query_placement_for_routed_network_aggregates" help:"hosts must reach the segments of the ports and networks that a request names: Neutron is asked by [neutron] of nova_conf; without an account there such requests are refused"`
-	PCIInPlacement          bool     `yaml:"pci_in_placement" help:"PCI devices that an alias asks for are child providers in Placement, which computes report with [pci] report_in_placement"`
-	NoPCPUFallback          bool     `yaml:"disable_fallback_pcpu_query" help:"dedicated CPUs are asked of hosts that report PCPU only, not of others as VCPU"`
+	HostSubsetSize          int      `yaml:"host_subset_size" nova:"[filter_scheduler] host_subset_size" range:"1..10000" help:"choose one of so many best hosts"`
+	MaxIOOpsPerHost         int      `yaml:"max_io_ops_per_host" nova:"[filter_scheduler] max_io_ops_per_host" range:"0.." help:"of IoOpsFilter and AggregateIoOpsFilter"`
+	MaxInstancesPerHost     int      `yaml:"max_instances_per_host" nova:"[filter_scheduler] max_instances_per_host" range:"1.." help:"of NumInstancesFilter and AggregateNumInstancesFilter"`
+	IsolatedHosts           []string `yaml:"isolated_hosts" nova:"[filter_scheduler] isolated_hosts" help:"service hosts, of IsolatedHostsFilter"`
+	IsolatedImages          []string `yaml:"isolated_images" nova:"[filter_scheduler] isolated_images" help:"image ids, of IsolatedHostsFilter"`
+	RestrictIsolated        bool     `yaml:"restrict_isolated_hosts_to_isolated_images" nova:"[filter_scheduler] restrict_isolated_hosts_to_isolated_images" help:"isolated hosts take isolated images only"`
+	DefaultArchitecture     string   `yaml:"image_properties_default_architecture" nova:"[filter_scheduler] image_properties_default_architecture" help:"of images that name none, for ImagePropertiesFilter"`
+	ImageIsolationNamespace string   `yaml:"aggregate_image_properties_isolation_namespace" nova:"[filter_scheduler] aggregate_image_properties_isolation_namespace" help:"of AggregateImagePropertiesIsolation; empty means every key"`
+	ImageIsolationSeparator string   `yaml:"aggregate_image_properties_isolation_separator" nova:"[filter_scheduler] aggregate_image_properties_isolation_separator" help:"between that namespace and a property"`
+	ImagePropertySetting    []string `yaml:"image_props_weight_setting" nova:"[filter_scheduler] image_props_weight_setting" help:"of ImagePropertiesWeigher, as property=factor, separated by commas"`
+	MetricsSetting          []string `yaml:"metrics_weight_setting" nova:"[metrics] weight_setting" help:"of MetricsWeigher and MetricsFilter, as metric=factor, separated by commas"`
+	MetricsRequired         bool     `yaml:"metrics_required" nova:"[metrics] required" help:"a host without a weighed metric is an error"`
+	MetricsUnavailable      float64  `yaml:"metrics_weight_of_unavailable" nova:"[metrics] weight_of_unavailable" range:"-1e+100..1e+100" help:"weight of a host without a weighed metric, when it is no error"`
+	LimitTenants            bool     `yaml:"limit_tenants_to_placement_aggregate" nova:"[scheduler] limit_tenants_to_placement_aggregate" help:"projects that aggregates are named for are placed in those"`
+	TenantsRequireAggregate bool     `yaml:"placement_aggregate_required_for_tenants" nova:"[scheduler] placement_aggregate_required_for_tenants" help:"with limit_tenants_to_placement_aggregate: no host for a project without an aggregate"`
+	ImageTypeSupport        bool     `yaml:"query_placement_for_image_type_support" nova:"[scheduler] query_placement_for_image_type_support" help:"hosts must support the image's disk format"`
+	IsolateAggregates       bool     `yaml:"enable_isolated_aggregate_filtering" nova:"[scheduler] enable_isolated_aggregate_filtering" help:"aggregates that require traits take no request without them"`
+	ImageMetadata           bool     `yaml:"image_metadata_prefilter" nova:"[scheduler] image_metadata_prefilter" help:"hosts must support the models that the image names"`
+	RoutedNetworks          bool     `yaml:"query_placement_for_routed_network_aggregates" nova:"[scheduler] query_placement_for_routed_network_aggregates" help:"hosts must reach the segments of the ports and networks that a request names: Neutron is asked by [neutron] of nova_conf; without an account there such requests are refused"`
+	PCIInPlacement          bool     `yaml:"pci_in_placement" nova:"[filter_scheduler] pci_in_placement" help:"PCI devices that an alias asks for are child providers in Placement, which computes report with [pci] report_in_placement"`
+	NoPCPUFallback          bool     `yaml:"disable_fallback_pcpu_query" nova:"[workarounds] disable_fallback_pcpu_query" help:"dedicated CPUs are asked of hosts that report PCPU only, not of others as VCPU"`
 	ExactTenantKey          bool     `yaml:"exact_tenant_key" help:"AggregateMultiTenancyIsolation reads filter_tenant_id only, as Nova did before 2024.2, not every key that begins so"`
 	Strict                  bool     `yaml:"strict_nova" help:"a host whose data Nova could not read fails the request, as in Nova, instead of being left out"`
 	Release                 string   `yaml:"nova_release" flag:"nova-release" help:"release of the Nova that is replaced, as zed or 2025.1: its default weighers and request filters, and how it reads nova.conf; empty means the newest known"`
