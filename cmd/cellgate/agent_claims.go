@@ -26,7 +26,7 @@ func (a *assembly) addHostClaims(path string, claims *agent.Claims) error {
 	if err != nil {
 		return err
 	}
-	a.open = append(a.open, l)
+	a.open = append(a.open, listenerCloser{l})
 	server := rpc.NewServer(a.log)
 	agent.RegisterClaims(server, claims)
 	a.add(lifecycle.GRPC("claims of the host", server, l))
