@@ -124,7 +124,7 @@ func (a *assembly) addSimulation(c config.Agent, dial dialFunc) (*agent.Fleet, e
 // addFleet adds the agents of a source's hosts.
 func (a *assembly) addFleet(c config.Agent, source agent.Source, dial dialFunc) (*agent.Fleet, error) {
 	f, err := agent.NewFleet(agent.FleetConfig{
-		Cell: c.Cell, Replicas: c.Replicas, HostsPerConn: c.HostsPerConn, TrustCell: !c.Verify,
+		Cell: c.Cell, Replicas: c.Replicas, TrustCell: !c.Verify,
 	}, agent.FleetDeps{Source: source, Dial: dial, Log: a.log, Telemetry: a.telemetry.Agent(c.Cell)})
 	if err != nil {
 		return nil, err

@@ -4,9 +4,6 @@ import (
 	"strings"
 )
 
-// MaxStreams is how many calls and streams a server accepts on one connection.
-const MaxStreams = 4096
-
 // SystemCA is the value of a CA key that means the CAs that this machine trusts.
 const SystemCA = "system"
 

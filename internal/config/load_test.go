@@ -393,7 +393,7 @@ func TestRange_Values_AreJudged(t *testing.T) {
 // Ranges that are also constants in other packages.
 func TestRange_Constants_Agree(t *testing.T) {
 	want := map[string]float64{
-		"gateway.drain_delay": float64(MaxDrainDelay), "cell.drain_delay": float64(MaxDrainDelay), "agent.hosts_per_conn": MaxStreams,
+		"gateway.drain_delay": float64(MaxDrainDelay), "cell.drain_delay": float64(MaxDrainDelay),
 		"gateway.nova.host_subset_size": limits.Subset, "gateway.nova.metrics_weight_of_unavailable": limits.Weight,
 	}
 	for _, section := range []string{"gateway", "cell", "agent"} {

@@ -291,18 +291,17 @@ type Cell struct {
 // Agent configures `cellgate agent`: the agent of this machine, or those of a simulated
 // fleet of one cell.
 type Agent struct {
-	Cell         string    `yaml:"cell" help:"name of the cell the host belongs to"`
-	Replicas     []string  `yaml:"replicas" flag:"replica" help:"addresses of the cell's replicas, separated by commas"`
-	Print        bool      `yaml:"print" help:"print what would be reported of this machine, and end"`
-	Hosts        int       `yaml:"hosts" range:"0.." help:"hosts to simulate; 0 reports this machine"`
-	Seed         uint64    `yaml:"seed" range:"any" help:"decides what simulated hosts look like"`
-	Verify       bool      `yaml:"verify" help:"judge the claims that the cell makes on the host"`
-	HostsPerConn int       `yaml:"hosts_per_conn" range:"1..4096" help:"streams of simulated hosts that share a connection"`
-	TLS          ClientTLS `yaml:"tls"`
-	Socket       string    `yaml:"socket" help:"path of a unix socket at which operations on this host take up claims; empty for none"`
-	Metrics      string    `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
-	Insecure     bool      `yaml:"insecure" help:"allow an address of metrics that is not loopback"`
-	Host         Host      `yaml:"host" reload:"SIGHUP"`
+	Cell     string    `yaml:"cell" help:"name of the cell the host belongs to"`
+	Replicas []string  `yaml:"replicas" flag:"replica" help:"addresses of the cell's replicas, separated by commas"`
+	Print    bool      `yaml:"print" help:"print what would be reported of this machine, and end"`
+	Hosts    int       `yaml:"hosts" range:"0.." help:"hosts to simulate; 0 reports this machine"`
+	Seed     uint64    `yaml:"seed" range:"any" help:"decides what simulated hosts look like"`
+	Verify   bool      `yaml:"verify" help:"judge the claims that the cell makes on the host"`
+	TLS      ClientTLS `yaml:"tls"`
+	Socket   string    `yaml:"socket" help:"path of a unix socket at which operations on this host take up claims; empty for none"`
+	Metrics  string    `yaml:"metrics" help:"address of /metrics and /healthz over HTTP; empty for none"`
+	Insecure bool      `yaml:"insecure" help:"allow an address of metrics that is not loopback"`
+	Host     Host      `yaml:"host" reload:"SIGHUP"`
 }
 
 // Dev configures `cellgate dev`: everything in one process.
@@ -365,7 +364,7 @@ func Default() Config {
 			ReconcileInterval: time.Minute, ReconcileGrace: 10 * time.Minute, ReconcileRelease: time.Hour, ReconcileRepair: true,
 		},
 		Agent: Agent{
-			Seed: 1, HostsPerConn: 250, Verify: true,
+			Seed: 1, Verify: true,
 			Host: Host{
 				StateDir: "/var/lib/cellgate-agent", DiskPath: "/var/lib/nova/instances", PollEvery: 10 * time.Second,
 				ReservedMemoryMB: 512, CPURatio: 4, MemoryRatio: 1, DiskRatio: 1, HypervisorType: "QEMU",

@@ -30,7 +30,7 @@ const MaxMessageBytes = 4 << 20
 // maxAnswerBytes is the largest answer that a client accepts.
 const maxAnswerBytes = 4 * MaxMessageBytes
 
-// Limits of a connection. maxStreams equals config.MaxStreams.
+// Limits of a connection.
 const (
 	maxStreams     = 4096
 	maxHeaderBytes = 64 << 10
