@@ -23,7 +23,6 @@ type benchFlags struct {
 	cells, hosts     int
 	data             string
 	callers          []int
-	ramp             bool
 	duration, warmup time.Duration
 	shape, release   string
 	conns            int
@@ -83,11 +82,10 @@ func (b *benchFlags) add(cmd *cobra.Command) {
 	f.IntVar(&b.hosts, "hosts", 1000, "with --self: hosts to simulate in each cell")
 	f.StringVar(&b.data, "data", "", "with --self: an empty or new directory for the shards (default: a temporary one); else: the directory whose disk is measured")
 	f.IntSliceVar(&b.callers, "callers", []int{64}, "callers at once; several numbers are measured one after another")
-	f.BoolVar(&b.ramp, "ramp", false, "measure 1, 2, 4, ... callers up to the largest of --callers")
 	f.DurationVar(&b.duration, "duration", 10*time.Second, "how long to measure each number of callers")
 	f.DurationVar(&b.warmup, "warmup", 2*time.Second, "how long to load before that")
 	f.StringVar(&b.shape, "shape", string(bench.Mix), "requests: mix, or same for one flavor")
-	f.StringVar(&b.release, "release", string(bench.ReleaseEach), "give claims back: each after its answer, all at the end, or none (leases of an hour)")
+	f.StringVar(&b.release, "release", string(bench.ReleaseEach), "give claims back: each after its answer, or all at the end")
 	f.IntVar(&b.conns, "conns", 2, "connections the callers share")
 	f.Uint64Var(&b.seed, "seed", 1, "decides what the requests are like")
 }
@@ -110,16 +108,8 @@ func (b *benchFlags) check(cmd *cobra.Command) error {
 		return errors.New("--duration must be above 0 and --warmup not below")
 	case !slices.Contains([]bench.Shape{bench.Mix, bench.Same}, bench.Shape(b.shape)):
 		return fmt.Errorf("--shape: %q is neither mix nor same", b.shape)
-	case !slices.Contains([]bench.Release{bench.ReleaseEach, bench.ReleaseEnd, bench.ReleaseNone}, bench.Release(b.release)):
-		return fmt.Errorf("--release: %q is none of each, end, none", b.release)
-	}
-	if b.ramp {
-		most := slices.Max(b.callers)
-		b.callers = nil
-		for n := 1; n < most; n *= 2 {
-			b.callers = append(b.callers, n)
-		}
-		b.callers = append(b.callers, most)
+	case !slices.Contains([]bench.Release{bench.ReleaseEach, bench.ReleaseEnd}, bench.Release(b.release)):
+		return fmt.Errorf("--release: %q is neither each nor end", b.release)
 	}
 	return nil
 }

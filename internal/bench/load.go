@@ -21,8 +21,6 @@ const (
 	ReleaseEach Release = "each"
 	// ReleaseEnd: all claims are released after the measured time.
 	ReleaseEnd Release = "end"
-	// ReleaseNone: claims are not released; their leases expire.
-	ReleaseNone Release = "none"
 )
 
 // Load is a load to make.
@@ -114,9 +112,6 @@ func (c *caller) run(ctx context.Context) {
 			if wait := retryAfter(err); wait > 0 {
 				pause(ctx, wait)
 			}
-			continue
-		}
-		if c.release == ReleaseNone {
 			continue
 		}
 		for _, d := range resp.GetDestinations() {
