@@ -7,7 +7,7 @@
 // methods of a nil handle do nothing.
 //
 // Telemetry fails open. Nothing here blocks, returns an error to a request or grows without a bound: a
-// span that cannot be kept or sent is dropped and counted. Labels come from closed lists or from the
+// span that cannot be kept or sent is dropped. Labels come from closed lists or from the
 // process's configuration, never from requests or hosts.
 //
 // A request without a sampled trace costs only the metrics. Spans are started only under a sampled

