@@ -104,7 +104,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		return err
 	}
 	health := newHealth(f.deps.Log.With("cell", f.cfg.Cell), len(f.hosts)*len(f.cfg.Replicas))
-	f.deps.Telemetry.Watch(len(f.hosts), func() int { n, _ := health.read(); return n })
+	f.deps.Telemetry.Watch(func() int { n, _ := health.read(); return n })
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return health.run(ctx) })
 	g.Go(func() error { return f.deps.Source.Run(ctx) })

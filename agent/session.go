@@ -181,7 +181,6 @@ func (s *session) sendPendingVerdicts() error {
 
 func (s *session) sendVerdicts(verdicts []*agentv1.Verdict) error {
 	for _, v := range verdicts {
-		s.deps.Tel.Verdict(true)
 		if err := s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Verdict{Verdict: v}}); err != nil {
 			return err
 		}
@@ -221,7 +220,6 @@ func (s *session) handleMessage(m *agentv1.ReportResponse) error {
 	switch {
 	case m.GetClaimOffer() != nil:
 		if v := s.host.claims.offered(s.Reporter, m.GetClaimOffer()); v != nil {
-			s.deps.Tel.Verdict(v.GetOutcome() == agentv1.Verdict_REJECTED)
 			return s.stream.Send(&agentv1.ReportRequest{Message: &agentv1.ReportRequest_Verdict{Verdict: v}})
 		}
 	case m.GetClaimEnded() != nil:

@@ -49,7 +49,6 @@ func (c *Cell) reading() (r telemetry.CellReading, ok bool) {
 	r.Pending, r.Confirmed = int64(t.GetClaimsPending()), int64(t.GetClaimsConfirmed())
 	r.Packing = c.packing.read(c)
 	r.QueuedUrgent, r.QueuedOther = c.queue.Waiting()
-	r.Pinned = c.versions.Count()
 	r.StoreAhead = c.table.StoreTime.Ahead()
 	if g := c.rows.GateRow(); g != nil {
 		of := c.gate.Reading()

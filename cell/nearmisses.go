@@ -57,6 +57,5 @@ func (c *Cell) spareNearMisses(q *cellv1.Query) {
 func (c *Cell) countNearMisses(q *cellv1.Query, took time.Duration) {
 	if q.GetNearMisses() > 0 {
 		c.nearMisses.spend(took)
-		c.tel.NearMisses(took)
 	}
 }

@@ -63,7 +63,6 @@ func (s *scheduler) newProposeBatch(ctx context.Context, queries []*cellv1.Query
 	if err := s.placing(); err != nil {
 		return nil, err
 	}
-	s.tel.Asked(len(queries))
 	b := &proposeBatch{Cell: s.Cell, call: ctx, loading: s.loading()}
 	if b.loading {
 		if !s.table.Follower.KnowsGate() {

@@ -146,13 +146,6 @@ func oldest(of map[uint64]*keptVersion) uint64 {
 	return first
 }
 
-// Count is how many versions are kept.
-func (v *Versions) Count() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return len(v.whole) + len(v.parts)
-}
-
 func (v *Versions) name(t *schedule.Table) string {
 	return v.incarnation + "." + strconv.FormatUint(t.Version(), 10)
 }

@@ -61,10 +61,8 @@ type waiting[Q, A any] struct {
 	// breakerOpen ends when the replica's breaker opens; nil if the caller then still waits.
 	breakerOpen context.Context
 	question    Q
-	// since is when it was queued; wait is the span until it is sent. The queue owns both,
-	// then the sender.
-	since time.Time
-	wait  telemetry.Span
+	// wait is the span until it is sent. The queue owns it, then the sender.
+	wait telemetry.Span
 	// items and bytes are its size, answers is the batcher's count when it was queued.
 	items, bytes int
 	answers      int64

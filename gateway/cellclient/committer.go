@@ -34,7 +34,6 @@ const (
 type committer struct {
 	replica *Replica
 	ctx     context.Context // that of Cells
-	tel     *telemetry.Gateway
 	batcher[[]*cellv1.ClaimOp, committed]
 }
 
@@ -44,9 +43,9 @@ type committed struct {
 }
 
 func (c *committer) init(r *Replica, cs *Cells) {
-	c.replica, c.ctx, c.tel = r, cs.ctx, cs.tel
+	c.replica, c.ctx = r, cs.ctx
 	c.batcher = batcher[[]*cellv1.ClaimOp, committed]{
-		tasks: &cs.Tasks, calls: maxCommits, items: maxOps, bytes: maxOpBytes, call: c.first,
+		tasks: &cs.Tasks, calls: maxCommits, items: maxOps, bytes: maxOpBytes, call: c.call,
 		maxItems: maxQueuedOps, maxBytes: maxQueuedBytes,
 		sizeOf: func(ops []*cellv1.ClaimOp) (int, int) {
 			size := 0
@@ -81,7 +80,7 @@ func placesAny(ops []*cellv1.ClaimOp) bool {
 
 // commit queues operations and waits until they are answered, or ctx ends.
 func (c *committer) commit(ctx context.Context, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
-	w := &waiting[[]*cellv1.ClaimOp, committed]{ctx: ctx, question: ops, since: time.Now(), done: make(chan committed, 1)}
+	w := &waiting[[]*cellv1.ClaimOp, committed]{ctx: ctx, question: ops, done: make(chan committed, 1)}
 	if !c.batcher.put(w) {
 		return nil, c.full()
 	}
@@ -106,17 +105,6 @@ func (c *committer) full() error {
 	e := fault.Wrap(fault.Overloaded, ErrNotSent, "too many operations wait for cell %s", c.replica.cell.Name())
 	e.RetryAfter = max(defaultRetryAfter, c.batcher.backlog())
 	return e
-}
-
-// first sends a batch from the queue for the first time, and measures it.
-func (c *committer) first(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
-	now, ops := time.Now(), 0
-	for _, w := range batch {
-		c.tel.CommitWaited(now.Sub(w.since))
-		ops += w.items
-	}
-	c.tel.Committed(ops)
-	return c.call(batch)
 }
 
 // call sends one batch. The call may take until the latest deadline of the callers.

@@ -89,7 +89,7 @@ func (p *proposer) init(r *Replica, cs *Cells) {
 // which ends breakerOpen.
 func (p *proposer) propose(ctx, breakerOpen context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
 	since := time.Since(p.began)
-	a := &waiting[*cellv1.Query, Answer]{ctx: ctx, breakerOpen: breakerOpen, question: q, since: time.Now(), done: make(chan Answer, 1)}
+	a := &waiting[*cellv1.Query, Answer]{ctx: ctx, breakerOpen: breakerOpen, question: q, done: make(chan Answer, 1)}
 	_, a.wait = p.tel.Span(ctx, telemetry.SpanBatchWait)
 	line := &p.plain
 	if q.GetUpToDate() && q.GetTableVersion() == "" {
@@ -130,7 +130,6 @@ func (p *proposer) call(batch []*waiting[*cellv1.Query, Answer]) bool {
 	began := time.Now()
 	for i, a := range batch {
 		query := a.question
-		p.tel.Waited(began.Sub(a.since))
 		a.wait.End(nil)
 		if _, calls[i] = p.tel.Span(a.ctx, telemetry.SpanCall); calls[i].On() {
 			calls[i].Int(telemetry.AttrBatch, len(batch))

@@ -15,7 +15,7 @@ func (p *Process) Agent(cell string) *Agent {
 		return nil
 	}
 	a := &Agent{part{p: p, labels: []string{cell}}}
-	a.show(agentReconnects, agentReadFailures, agentVerdicts)
+	a.show(agentReconnects, agentReadFailures)
 	return a
 }
 
@@ -29,20 +29,12 @@ func (a *Agent) series() *part {
 // Reported counts a full state that was accepted, or refused with a kind.
 func (a *Agent) Reported(refused fault.Kind) { a.series().add(agentReports, 1, outcomeOfKind(refused)) }
 
-// Verdict counts a verdict on a claim that the cell offered.
-func (a *Agent) Verdict(rejected bool) {
-	a.series().add(agentVerdicts, 1, either(rejected, "rejected", "ok"))
-}
-
 // Reconnected counts a stream that ended and is opened again.
 func (a *Agent) Reconnected() { a.series().add(agentReconnects, 1) }
 
-// Watch reads the number of hosts and of accepted streams at each scrape.
-func (a *Agent) Watch(hosts int, accepted func() int) {
-	a.series().watch(func(emit Emit) {
-		emit(agentHosts, float64(hosts))
-		emit(agentConnected, float64(accepted()))
-	})
+// Watch reads the number of accepted streams at each scrape.
+func (a *Agent) Watch(accepted func() int) {
+	a.series().watch(func(emit Emit) { emit(agentConnected, float64(accepted())) })
 }
 
 // WatchRead reads, at each scrape, the time since the machine was last read successfully. It is for the

@@ -27,9 +27,7 @@ func BenchmarkSelection(b *testing.B) {
 		for range 3 {
 			_, span := l.Span(ctx, SpanAsk)
 			g.Sent(1)
-			g.Waited(time.Microsecond)
 			_, _ = c.requests.unary(ctx, nil, at, handle)
-			c.Asked(1)
 			_, propose := c.Propose(ctx, "")
 			c.Proposed(time.Millisecond)
 			propose.End(nil)

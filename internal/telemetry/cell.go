@@ -28,7 +28,7 @@ func (p *Process) Cell(cell, replica string) *Cell {
 		untraced: "cellgate.cell.v1.CellScheduler/ProposeBatch",
 	}
 	c.show(cellVerdictWait, cellOffersUnanswered, cellQueueRefused, cellQueueWait, cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted,
-		cellStreams, cellProposeSeconds, cellNearMissSeconds, cellNearMissesSpared, cellProposeQueries, cellTransactionSeconds, cellTransactionOps)
+		cellStreams, cellProposeSeconds, cellNearMissesSpared, cellTransactionSeconds, cellTransactionOps)
 	return c
 }
 
@@ -69,16 +69,8 @@ func (c *Cell) Propose(ctx context.Context, traceParent string) (context.Context
 	return ctx, span
 }
 
-// Asked records the number of queries in one ProposeBatch call.
-func (c *Cell) Asked(queries int) { c.series().observe(cellProposeQueries, float64(queries)) }
-
 // Proposed times the computation of one query.
 func (c *Cell) Proposed(took time.Duration) { c.series().observe(cellProposeSeconds, took.Seconds()) }
-
-// NearMisses times a query that asked for near misses.
-func (c *Cell) NearMisses(took time.Duration) {
-	c.series().observe(cellNearMissSeconds, took.Seconds())
-}
 
 // NearMissesSpared counts a query that is answered without the near misses it asked for.
 func (c *Cell) NearMissesSpared() { c.series().add(cellNearMissesSpared, 1) }
@@ -173,7 +165,6 @@ type CellReading struct {
 	// StoreAhead is store time minus the machine's clock.
 	StoreAhead                time.Duration
 	QueuedUrgent, QueuedOther int
-	Pinned                    int
 	// Gate is the state of the gate, one of GateStates; empty for a cell without a gate.
 	Gate           string
 	GateEpoch      int64
@@ -244,7 +235,6 @@ func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
 		}
 		emit(cellHostsCompared, float64(r.Compared))
 		emit(cellReconcileAge, r.ReconcileAge.Seconds())
-		emit(cellPinned, float64(r.Pinned))
 		emit(cellJournalAge, r.JournalAge.Seconds())
 	})
 }

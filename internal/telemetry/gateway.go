@@ -23,7 +23,7 @@ func (p *Process) Gateway() *Gateway {
 	g := &Gateway{part: part{p: p}}
 	g.requests = requestMeter{part: &g.part, requests: gatewayRequests, seconds: gatewayRequestSeconds, mark: func(Span) {}}
 	g.show(gatewayStageSeconds, gatewayMergeRounds, gatewayPlaced, gatewayPartial, gatewayInexact, gatewayRacesLost, gatewayRestarts,
-		gatewayTwoConfirmed, gatewayClaims, gatewaySpread, gatewayMovesFinished, gatewayBatchQueries, gatewayBatchWait, gatewayCommitOps, gatewayCommitWait)
+		gatewayTwoConfirmed, gatewayClaims, gatewaySpread, gatewayMovesFinished, gatewayBatchQueries)
 	return g
 }
 
@@ -153,28 +153,18 @@ func (g *Gateway) Answered(placed int, inexact Inexact, partial bool) {
 // Sent records the number of queries in one ProposeBatch call.
 func (g *Gateway) Sent(queries int) { g.series().observe(gatewayBatchQueries, float64(queries)) }
 
-// Waited times the wait of one query to be sent.
-func (g *Gateway) Waited(d time.Duration) { g.series().observe(gatewayBatchWait, d.Seconds()) }
-
-// Committed records the number of operations in one queued ClaimBatch call.
-func (g *Gateway) Committed(ops int) { g.series().observe(gatewayCommitOps, float64(ops)) }
-
-// CommitWaited times a caller's wait for its operations to be sent.
-func (g *Gateway) CommitWaited(d time.Duration) { g.series().observe(gatewayCommitWait, d.Seconds()) }
-
 // Decided counts a decision that was stored, or dropped.
 func (g *Gateway) Decided(written bool) {
 	g.series().add(gatewayDecisions, 1, either(written, "written", "dropped"))
 }
 
-// Watch reads values at each scrape. summaries calls each for every cell that has a summary.
-func (g *Gateway) Watch(queues func(each func(queue Queue, limit, taken int, refused uint64)), summaries func(each func(cell string, age time.Duration))) {
+// Watch reads values at each scrape.
+func (g *Gateway) Watch(queues func(each func(queue Queue, limit, taken int, refused uint64))) {
 	g.series().watch(func(emit Emit) {
 		queues(func(queue Queue, limit, taken int, refused uint64) {
 			emit(gatewayInFlight, float64(taken), string(queue))
 			emit(gatewayLimit, float64(limit), string(queue))
 			emit(gatewayShed, float64(refused), string(queue))
 		})
-		summaries(func(cell string, age time.Duration) { emit(gatewaySummaryAge, age.Seconds(), cell) })
 	})
 }

@@ -204,49 +204,48 @@ func texts[T ~string](list []T) []string {
 
 // The labels.
 var (
-	labelCell        = Label{Name: "cell", From: "the cells of the configuration"}
-	labelReplica     = Label{Name: "replica", From: "the name of the replica in its own configuration"}
-	labelAddress     = Label{Name: "address", From: "the addresses of replicas in a gateway's configuration"}
-	labelDoor        = Label{Name: "method", From: "the rows of docs/reference/security.md; TLS handshake; of REST, /v1/ and / for what has no row"}
-	labelRefusal     = Label{Name: "reason", Values: []string{string(fault.Unauthenticated), string(fault.PermissionDenied), other}}
-	labelFile        = Label{Name: "certificate", Values: append(texts(Certificates()), other)}
-	labelRPC         = Label{Name: "rpc", From: "the methods of the protos"}
-	labelOutcome     = Label{Name: "outcome", Values: outcomes()}
-	labelStage       = Label{Name: "stage", Values: texts(Stages())}
-	labelFilter      = Label{Name: "filter", Values: append(schedule.Filters(), other)}
-	labelReader      = Label{Name: "by", Values: append(append(schedule.Filters(), schedule.Weighers()...), other)}
-	labelSize        = Label{Name: "instances", Values: []string{"one", "several"}}
-	labelSearch      = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "deadline_too_short", other}}
-	labelBreaker     = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
-	labelClaimed     = Label{Name: "end", Values: []string{"made", "refused"}}
-	labelInexact     = Label{Name: "reason", Values: texts(InexactReasons())}
-	labelDecision    = Label{Name: "end", Values: []string{"written", "dropped"}}
-	labelGate        = Label{Name: "to", Values: GateStates()}
-	labelRead        = Label{Name: "end", Values: []string{"read", "failed"}}
-	labelOp          = Label{Name: "op", Values: texts(Ops())}
-	labelVerify      = Label{Name: "mode", Values: []string{"async", "sync", "shadow", other}}
-	labelVerdict     = Label{Name: "verdict", Values: []string{"ok", "NO_ROOM", "NO_NUMA", "NO_PCI", "DISABLED", "UNKNOWN_PROVIDER", "INSTANCE_EXISTS", "ABORTED", "UNSPECIFIED", other}}
-	labelHostVerdict = Label{Name: "verdict", Values: []string{"ok", "rejected"}}
-	labelWaitEnd     = Label{Name: "end", Values: []string{"arrived", "late"}}
-	labelQueue       = Label{Name: "queue", Values: []string{"urgent", "other"}}
-	labelEvent       = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved", "statement_timeout", "pool_empty", "no_connection_left", "refused"}}
-	labelConnection  = Label{Name: "state", Values: []string{"in_use", "idle", "opening"}}
-	labelCold        = Label{Name: "answer", Values: []string{"all", "cut", "refused"}}
-	labelClaim       = Label{Name: "state", Values: []string{"pending", "confirmed"}}
-	labelPacked      = Label{Name: "resource_class", Values: slices.Clone(schedule.PackedClasses[:])}
-	labelShape       = Label{Name: "shape", From: "the amounts of VCPU, PCPU, MEMORY_MB and DISK_GB of instances: the ten that are most frequent among 4,096 live claims"}
-	labelFinding     = Label{Name: "kind", Values: FindingKinds()}
-	labelRepair      = Label{Name: "end", Values: []string{"done", "refused", "failed"}}
-	labelCalls       = Label{Name: "calls", Values: []string{string(QueueSelections), string(QueueClaims), string(QueueOthers)}}
-	labelLimit       = Label{Name: "limit", Values: []string{"bytes", "caller_bytes", "large_requests", "connections", "address_connections", "open_calls", "caller_calls", other}}
-	labelBusMethod   = Label{Name: "method", From: "the methods that nova-scheduler serves, and other"}
-	labelException   = Label{Name: "outcome", Values: []string{"ok", "NoValidHost", "MessagingTimeout", "AllocationUpdateFailed", "NoSuchMethod", "UnsupportedVersion", "TypeError", other}}
-	labelDropped     = Label{Name: "reason", Values: []string{"malformed", "duplicate", "no_caller", "notification", other}}
-	labelPlacement   = Label{Name: "request", From: "the methods and paths of the Placement API, and other"}
-	labelStatus      = Label{Name: "status", Values: []string{"200", "201", "204", "400", "401", "403", "404", "405", "406", "409", "413", "415", "500", "503", "504", other}}
-	labelFinished    = Label{Name: "end", Values: []string{"done", "failed"}}
-	labelVersion     = Label{Name: "version", From: "the build"}
-	labelRevision    = Label{Name: "revision", From: "the build"}
+	labelCell       = Label{Name: "cell", From: "the cells of the configuration"}
+	labelReplica    = Label{Name: "replica", From: "the name of the replica in its own configuration"}
+	labelAddress    = Label{Name: "address", From: "the addresses of replicas in a gateway's configuration"}
+	labelDoor       = Label{Name: "method", From: "the rows of docs/reference/security.md; TLS handshake; of REST, /v1/ and / for what has no row"}
+	labelRefusal    = Label{Name: "reason", Values: []string{string(fault.Unauthenticated), string(fault.PermissionDenied), other}}
+	labelFile       = Label{Name: "certificate", Values: append(texts(Certificates()), other)}
+	labelRPC        = Label{Name: "rpc", From: "the methods of the protos"}
+	labelOutcome    = Label{Name: "outcome", Values: outcomes()}
+	labelStage      = Label{Name: "stage", Values: texts(Stages())}
+	labelFilter     = Label{Name: "filter", Values: append(schedule.Filters(), other)}
+	labelReader     = Label{Name: "by", Values: append(append(schedule.Filters(), schedule.Weighers()...), other)}
+	labelSize       = Label{Name: "instances", Values: []string{"one", "several"}}
+	labelSearch     = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "deadline_too_short", other}}
+	labelBreaker    = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
+	labelClaimed    = Label{Name: "end", Values: []string{"made", "refused"}}
+	labelInexact    = Label{Name: "reason", Values: texts(InexactReasons())}
+	labelDecision   = Label{Name: "end", Values: []string{"written", "dropped"}}
+	labelGate       = Label{Name: "to", Values: GateStates()}
+	labelRead       = Label{Name: "end", Values: []string{"read", "failed"}}
+	labelOp         = Label{Name: "op", Values: texts(Ops())}
+	labelVerify     = Label{Name: "mode", Values: []string{"async", "sync", "shadow", other}}
+	labelVerdict    = Label{Name: "verdict", Values: []string{"ok", "NO_ROOM", "NO_NUMA", "NO_PCI", "DISABLED", "UNKNOWN_PROVIDER", "INSTANCE_EXISTS", "ABORTED", "UNSPECIFIED", other}}
+	labelWaitEnd    = Label{Name: "end", Values: []string{"arrived", "late"}}
+	labelQueue      = Label{Name: "queue", Values: []string{"urgent", "other"}}
+	labelEvent      = Label{Name: "event", Values: []string{"rerun", "relocked", "connection_lost", "commit_unknown", "commit_resolved", "statement_timeout", "pool_empty", "no_connection_left", "refused"}}
+	labelConnection = Label{Name: "state", Values: []string{"in_use", "idle", "opening"}}
+	labelCold       = Label{Name: "answer", Values: []string{"all", "cut", "refused"}}
+	labelClaim      = Label{Name: "state", Values: []string{"pending", "confirmed"}}
+	labelPacked     = Label{Name: "resource_class", Values: slices.Clone(schedule.PackedClasses[:])}
+	labelShape      = Label{Name: "shape", From: "the amounts of VCPU, PCPU, MEMORY_MB and DISK_GB of instances: the ten that are most frequent among 4,096 live claims"}
+	labelFinding    = Label{Name: "kind", Values: FindingKinds()}
+	labelRepair     = Label{Name: "end", Values: []string{"done", "refused", "failed"}}
+	labelCalls      = Label{Name: "calls", Values: []string{string(QueueSelections), string(QueueClaims), string(QueueOthers)}}
+	labelLimit      = Label{Name: "limit", Values: []string{"bytes", "caller_bytes", "large_requests", "connections", "address_connections", "open_calls", "caller_calls", other}}
+	labelBusMethod  = Label{Name: "method", From: "the methods that nova-scheduler serves, and other"}
+	labelException  = Label{Name: "outcome", Values: []string{"ok", "NoValidHost", "MessagingTimeout", "AllocationUpdateFailed", "NoSuchMethod", "UnsupportedVersion", "TypeError", other}}
+	labelDropped    = Label{Name: "reason", Values: []string{"malformed", "duplicate", "no_caller", "notification", other}}
+	labelPlacement  = Label{Name: "request", From: "the methods and paths of the Placement API, and other"}
+	labelStatus     = Label{Name: "status", Values: []string{"200", "201", "204", "400", "401", "403", "404", "405", "406", "409", "413", "415", "500", "503", "504", other}}
+	labelFinished   = Label{Name: "end", Values: []string{"done", "failed"}}
+	labelVersion    = Label{Name: "version", From: "the build"}
+	labelRevision   = Label{Name: "revision", From: "the build"}
 )
 
 var (
@@ -320,13 +319,9 @@ var (
 	gatewayRestarts          = counter(inGateway, "cellgate_gateway_restarts_total", "Selections that gave back what they had claimed to start over.")
 	gatewayDoubts            = counter(inGateway, "cellgate_gateway_doubtful_claims_total", "Claims whose outcome was unknown and that are released for safety.", labelCell)
 	gatewayBatchQueries      = histogram(inGateway, sizes, "cellgate_gateway_propose_batch_queries", "Queries sent in one ProposeBatch call.")
-	gatewayBatchWait         = histogram(inGateway, seconds, "cellgate_gateway_propose_wait_seconds", "How long a query waited to be sent because calls to its cell were in flight.")
-	gatewayCommitOps         = histogram(inGateway, sizes, "cellgate_gateway_claim_batch_operations", "Operations on claims that were sent to a replica in one ClaimBatch call; those of a traced request, and claims that await verdicts, go alone and are not counted.")
-	gatewayCommitWait        = histogram(inGateway, seconds, "cellgate_gateway_claim_wait_seconds", "How long a caller's operations on claims waited to be sent because calls to their replica were in flight.")
 	gatewayQueueRefused      = counter(inGateway, "cellgate_gateway_claim_queue_refused_total", "Callers' operations refused as OVERLOADED because too many waited to be sent to a replica of the cell.", labelCell)
 	gatewayCallSeconds       = histogram(inGateway, seconds, "cellgate_gateway_cell_call_seconds", "How long calls to a cell took, whatever their outcome.", labelCell, labelRPC)
 	gatewayCallErrors        = counter(inGateway, "cellgate_gateway_cell_call_errors_total", "Calls to a cell that failed, by the kind of error. CANCELED: the caller left, or the breaker opened. DEADLINE_EXCEEDED: no answer within its budget.", labelCell, labelRPC, labelOutcome)
-	gatewaySummaryAge        = reading(inGateway, "cellgate_gateway_summary_age_seconds", "Age of the summary by which a cell is routed; absent before the first one.", labelCell)
 	gatewayBreaker           = gauge(inGateway, "cellgate_gateway_breaker_state", "State of a replica's breaker: 0 closed, 1 half-open, 2 open. While its replica is frozen it goes from 2 to 1 with each probe, and back: it is not used while this is not 0.", labelCell, labelAddress)
 	gatewayBreakerMoves      = counter(inGateway, "cellgate_gateway_breaker_moves_total", "Changes of a replica's breaker, by the state it went to.", labelCell, labelAddress, labelBreaker)
 	gatewayGate              = gauge(inGateway, "cellgate_gateway_gate_state", "State of the gate of a cell with a legacy database: 0 not known, 1 LEGACY, 2 SHADOW, 3 NATIVE.", labelCell)
@@ -348,9 +343,7 @@ var (
 	cellRequests            = counter(inCell, "cellgate_cell_requests_total", "Calls answered by a cell, by method and outcome.", labelRPC, labelOutcome)
 	cellRequestSeconds      = histogram(inCell, seconds, "cellgate_cell_request_seconds", "How long calls took in a cell, whatever their outcome.", labelRPC)
 	cellProposeSeconds      = histogram(inCell, seconds, "cellgate_cell_propose_seconds", "How long one query took to compute, without its wait for a processor.")
-	cellNearMissSeconds     = histogram(inCell, seconds, "cellgate_cell_near_miss_seconds", "How long queries took that asked for near misses too: what hosts lack that a refused or explained request asks. Part of cellgate_cell_propose_seconds.")
 	cellNearMissesSpared    = counter(inCell, "cellgate_cell_near_misses_spared_total", "Queries answered without the near misses that they asked for, because those had taken a quarter of a processor already.")
-	cellProposeQueries      = histogram(inCell, sizes, "cellgate_cell_propose_batch_queries", "Queries that came in one ProposeBatch call.")
 	cellCold                = counter(inCell, "cellgate_cell_cold_queries_total", "Queries that came while the replica loaded its table: answered from all hosts that the shard found (all), from some of them (cut), or refused. Absent with an embedded shard.", labelCold)
 	cellTransactions        = counter(inCell, "cellgate_cell_transactions_total", "Transactions on the shard, by outcome.", labelOutcome)
 	cellTransactionSeconds  = histogram(inCell, seconds, "cellgate_cell_transaction_seconds", "How long a transaction took until it was durable, or failed.")
@@ -381,7 +374,6 @@ var (
 	cellElsewhere           = counter(inCell, "cellgate_cell_instances_claimed_elsewhere_total", "Instances that a host reported while another host has their claim; counted at each such report.")
 	cellOvercommitted       = counter(inCell, "cellgate_cell_overcommitted_total", "Resource classes of providers found used beyond capacity; counted at each report that shows it.")
 	cellJournalAge          = reading(inCell, "cellgate_cell_journal_read_age_seconds", "Time since the journal was last read to its end: how late other replicas' changes may show.")
-	cellPinned              = reading(inCell, "cellgate_cell_table_versions_pinned", "Versions of the host table kept for merges under way.")
 	cellStreams             = gauge(inCell, "cellgate_cell_agent_streams", "Streams of agents that are open.")
 	cellStates              = counter(inCell, "cellgate_cell_host_states_total", "Full states that agents sent, accepted (OK) or refused.", labelOutcome)
 	cellGate                = reading(inCell, "cellgate_cell_gate_state", "Where the cell's gate is: 1 LEGACY, 2 SHADOW, 3 NATIVE. Absent for a cell without a gate.")
@@ -395,11 +387,9 @@ var (
 	cellHostsCompared       = reading(inCell, "cellgate_cell_hosts_compared", "Hosts whose reports the last comparison covered: their agents report and know their instances.")
 	cellReconcileAge        = reading(inCell, "cellgate_cell_reconcile_age_seconds", "Time since shard, table and hosts were last compared as a whole, or since the replica began to.")
 
-	agentHosts        = reading(inAgent, "cellgate_agent_hosts", "Hosts that this process reports for.", labelCell)
 	agentConnected    = reading(inAgent, "cellgate_agent_streams_accepted", "Streams, one for each host and replica, whose newest state was accepted.", labelCell)
 	agentReports      = counter(inAgent, "cellgate_agent_reports_total", "Full states answered by the cell, accepted (OK) or refused.", labelCell, labelOutcome)
 	agentReconnects   = counter(inAgent, "cellgate_agent_reconnects_total", "Streams that ended and were opened again.", labelCell)
-	agentVerdicts     = counter(inAgent, "cellgate_agent_verdicts_total", "Verdicts of hosts on claims that their cell offered.", labelCell, labelHostVerdict)
 	agentReadFailures = counter(inAgent, "cellgate_agent_read_failures_total", "Times that an agent could not read its host: what it last reported stays. 0 for simulated hosts.", labelCell)
 	agentReadAge      = reading(inAgent, "cellgate_agent_read_age_seconds", "Time since an agent last read its host well. Absent for simulated hosts.", labelCell)
 

@@ -79,10 +79,9 @@ func useAll(p *Process) {
 	g.Restarted()
 	g.Answered(2, InexactSpread, true)
 	g.Sent(3)
-	g.Waited(time.Millisecond)
 	g.Decided(true)
 	g.Decided(false)
-	g.Watch(func(each func(Queue, int, int, uint64)) { each(QueueClaims, 32, 1, 9) }, func(each func(string, time.Duration)) { each("cell1", time.Second) })
+	g.Watch(func(each func(Queue, int, int, uint64)) { each(QueueClaims, 32, 1, 9) })
 	g.WatchLegacy(func(each func(LegacyReading)) { each(LegacyReading{Cell: "cell1", Age: time.Second}) })
 	l := g.Link("cell1")
 	gate := l.Gate()
@@ -100,10 +99,8 @@ func useAll(p *Process) {
 		b.Moved(s)
 	}
 	c := p.Cell("cell1", "r1")
-	c.Asked(2)
 	c.Proposed(time.Millisecond)
 	c.Cold(true, nil)
-	c.NearMisses(time.Millisecond)
 	c.NearMissesSpared()
 	c.Transaction(2, time.Millisecond, nil)
 	for _, op := range Ops() {
@@ -141,8 +138,7 @@ func useAll(p *Process) {
 	a.Reported("")
 	a.Reported("MADE_UP")
 	a.Reconnected()
-	a.Verdict(true)
-	a.Watch(10, func() int { return 9 })
+	a.Watch(func() int { return 9 })
 	a.WatchRead(func() time.Duration { return time.Second })
 	a.ReadFailed()
 	if p != nil {
