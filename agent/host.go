@@ -25,8 +25,8 @@ type Host struct {
 	state   *agentv1.FullState
 	changed chan struct{} // closed and replaced by Put
 	streams streams
-	// refusals are the replicas' refusals of the host's state, until they accept one.
-	refusals map[string]refusedBy
+	// refusals say for each replica that refused the host's state, and accepted none since, what it refused.
+	refusals map[string]string
 	// puts is when the newest versions were put, indexed by version modulo its length.
 	puts [8]time.Time
 }

@@ -5,33 +5,22 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// refusedBy is a replica's refusal of a host's state since it last accepted one.
-type refusedBy struct {
-	since time.Time
-	why   string
-	// held is the version that keeps the host in service at the replica; 0 for none.
-	held uint64
-}
-
 // refused records that a replica refused the host's state.
 func (h *Host) refused(replica string, m *agentv1.Refused) {
+	then := "no heartbeat is sent there"
+	if held := m.GetHeldVersion(); held > 0 {
+		then = fmt.Sprintf("the host stays in service there by version %d", held)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refusals == nil {
-		h.refusals = map[string]refusedBy{}
+		h.refusals = map[string]string{}
 	}
-	by, ok := h.refusals[replica]
-	if !ok {
-		by.since = time.Now()
-	}
-	by.held = m.GetHeldVersion()
-	by.why = fmt.Sprintf("version %d: %s: %s", m.GetVersion(), m.GetReason(), strings.Join(m.GetProblems(), ", "))
-	h.refusals[replica] = by
+	h.refusals[replica] = fmt.Sprintf("replica %s refuses version %d: %s: %s (%s)", replica, m.GetVersion(), m.GetReason(), strings.Join(m.GetProblems(), ", "), then)
 }
 
 // clearRefusal records that a replica accepted the host's state.
@@ -46,16 +35,7 @@ func (h *Host) clearRefusal(replica string) {
 func (h *Host) Refused() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make([]string, 0, len(h.refusals))
-	for _, replica := range slices.Sorted(maps.Keys(h.refusals)) {
-		by := h.refusals[replica]
-		then := "no heartbeat is sent there"
-		if by.held > 0 {
-			then = fmt.Sprintf("the host stays in service there by version %d", by.held)
-		}
-		all = append(all, fmt.Sprintf("replica %s refuses since %s %s (%s)", replica, by.since.UTC().Format(time.RFC3339), by.why, then))
-	}
-	return strings.Join(all, "; ")
+	return strings.Join(slices.Sorted(maps.Values(h.refusals)), "; ")
 }
 
 // Refused counts the hosts whose state a replica refuses, and describes the first one's refusals.

@@ -64,10 +64,6 @@ CELLGATE_AGENT_<KEY> and a flag; flags win. SIGHUP reads the configuration again
 	return cmd
 }
 
-// statesCheck names the check of an agent's readiness that fails while a replica refuses a host's
-// state.
-const statesCheck = "states"
-
 // runAgents runs the agents that add adds.
 func runAgents(cmd *cobra.Command, t terminal, c config.Config, add func(*assembly, config.Agent, dialFunc) (*agent.Fleet, error)) error {
 	a := &assembly{log: newLog(c.Log, t)}
@@ -88,9 +84,9 @@ func runAgents(cmd *cobra.Command, t terminal, c config.Config, add func(*assemb
 	hosts := max(c.Agent.Hosts, 1)
 	working := health.New(nil, func() []health.Check {
 		n := f.Accepted()
-		refused := health.Check{Name: statesCheck, OK: true}
+		refused := health.Check{Name: "states", OK: true}
 		if n, why := f.Refused(); n > 0 {
-			refused = health.Check{Name: statesCheck, Why: fmt.Sprintf("what %d of %d hosts say is refused; the first: %s", n, hosts, why)}
+			refused = health.Check{Name: "states", Why: fmt.Sprintf("what %d of %d hosts say is refused; the first: %s", n, hosts, why)}
 		}
 		return []health.Check{{Name: "hosts", OK: n >= hosts, Why: fmt.Sprintf("%d of %d are registered", n, hosts)}, refused}
 	})

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -169,7 +168,6 @@ var doctors = []doctor{
 	{"agent", "agent", gatherAgent, []check[*localProcess]{
 		{"agent.tls", checkFiles},
 		{"ports", checkPorts},
-		{"agent's " + statesCheck, checkAccepted},
 		{"host", checkHost},
 		{"agent.tls.cert", checkIdentity},
 		{"cells", checkReports},
@@ -192,7 +190,7 @@ func newDoctorOf(t terminal, d doctor) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p := &localProcess{ctx: cmd.Context(), now: time.Now}
+		p := &localProcess{ctx: cmd.Context()}
 		checks := d.checks
 		if p.conf, p.details, err = load(); err == nil {
 			d.gather(p)

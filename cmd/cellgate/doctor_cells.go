@@ -72,11 +72,11 @@ func (p *localProcess) replica(ctx context.Context, conn *grpc.ClientConn, name 
 	client := cellv1.NewCellSchedulerClient(conn)
 	// The first call opens the connection. The second one compares the clocks.
 	_, err := client.GetSummary(ctx, &cellv1.GetSummaryRequest{})
-	sent, s := p.now(), (*cellv1.GetSummaryResponse)(nil)
+	sent, s := time.Now(), (*cellv1.GetSummaryResponse)(nil)
 	if err == nil {
 		s, err = client.GetSummary(ctx, &cellv1.GetSummaryRequest{})
 	}
-	took := p.now().Sub(sent)
+	took := time.Since(sent)
 	switch {
 	case err != nil && want.Disabled:
 		return p.noAnswer(warned, err)

@@ -3,13 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,7 +16,6 @@ import (
 
 	"cellgate/agent"
 	"cellgate/internal/config"
-	"cellgate/internal/health"
 	"cellgate/internal/ingress"
 	"cellgate/internal/rpc"
 	"cellgate/internal/security"
@@ -31,7 +27,6 @@ const askWithin = 2 * time.Second
 // localProcess is the evidence about one process that is to run here.
 type localProcess struct {
 	ctx  context.Context
-	now  func() time.Time
 	conf config.Config
 	// details has the services of nova.conf.
 	details *configDetails
@@ -93,7 +88,7 @@ func checkFiles(p *localProcess) (out results) {
 		return good("no certificates, no tokens: for loopback only")
 	}
 	server, client := securityServer(p.server, ingress.Limits{}), security.ClientConfig(p.client)
-	for _, f := range security.Check(&server, &client, p.now()) {
+	for _, f := range security.Check(&server, &client, time.Now()) {
 		if f.Bad {
 			out = append(out, diagnose(unhealthy, f.Text, cmp.Or(f.Do, "replace it; see docs/reference/security.md"))...)
 		} else {
@@ -142,36 +137,6 @@ func checkIdentity(p *localProcess) results {
 			"give one with a URI cellgate://agent/SERVICE_HOST for each host; a * may end it")
 	}
 	return good("is of the role %s", id.Role)
-}
-
-// checkAccepted asks the agent, if it runs already, whether its cell accepts its reports.
-func checkAccepted(p *localProcess) (out results) {
-	ctx, cancel := context.WithTimeout(p.ctx, askWithin)
-	defer cancel()
-	report, err := readiness(ctx, p.conf.Agent.Metrics)
-	if err != nil {
-		return nil // it does not run, or has no metrics
-	}
-	for _, c := range report.Checks {
-		if c.Name == statesCheck && !c.OK {
-			out = append(out, diagnose(unhealthy, c.Why, "correct what is named and reload the agent; its cell's log has the refusal too")...)
-		}
-	}
-	return out
-}
-
-// readiness gives what a process answers at /readyz.
-func readiness(ctx context.Context, addr string) (report health.Report, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", http.NoBody)
-	if err != nil {
-		return report, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return report, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return report, json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&report)
 }
 
 func checkPorts(p *localProcess) results { return p.ports }

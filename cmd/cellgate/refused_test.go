@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/json"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
 
+	"cellgate/internal/health"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -29,8 +32,7 @@ func (refusing) Report(s grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1
 	}
 }
 
-// While a cell refuses an agent's state, the agent is not ready and the doctor fails. Both name the
-// problem.
+// While a cell refuses an agent's state, the agent is not ready, and names the problem.
 func TestAnAgentWhoseStateIsRefusedSaysSo(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,18 +48,19 @@ func TestAnAgentWhoseStateIsRefusedSaysSo(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	args := []string{"agent", "--cell", "cell1", "--replica", l.Addr().String(), "--hosts", "1", "--seed", "7"}
-	p := launch(t, true, append(args, "--metrics", "127.0.0.1:0")...)
+	p := launch(t, true, "agent", "--cell", "cell1", "--replica", l.Addr().String(), "--hosts", "1", "--seed", "7", "--metrics", "127.0.0.1:0")
 	at := p.await(`msg="metrics are served" metrics=(\S+)`)[1]
 	p.await(`level=WARN msg="the cell refused the host's state: until it accepts one no heartbeat is sent there`)
 	const why = "what 1 of 1 hosts say is refused; the first: host cell1-r01-h001: replica "
-	report, err := readiness(t.Context(), at)
-	if err != nil || report.Status != "not ready" || len(report.Checks) != 3 || !strings.HasPrefix(report.Checks[2].Why, why) || !strings.HasSuffix(report.Checks[2].Why, "nodename: is another's (no heartbeat is sent there)") {
-		t.Errorf("/readyz: %+v, %v", report, err)
+	resp, err := http.Get("http://" + at + "/readyz")
+	if err != nil {
+		t.Fatal(err)
 	}
-	row := diagnoses(t, exitRefused, append(args, "--metrics", at)...)["agent's states"]
-	if row.Status != unhealthy || !strings.HasPrefix(row.What, why) {
-		t.Errorf("doctor: %+v", row)
+	defer http.DefaultClient.CloseIdleConnections()
+	defer func() { _ = resp.Body.Close() }()
+	var report health.Report
+	if err := json.NewDecoder(resp.Body).Decode(&report); err != nil || report.Status != "not ready" || len(report.Checks) != 3 || !strings.HasPrefix(report.Checks[2].Why, why) || !strings.HasSuffix(report.Checks[2].Why, "nodename: is another's (no heartbeat is sent there)") {
+		t.Errorf("/readyz: %+v, %v", report, err)
 	}
 	p.stop()
 }

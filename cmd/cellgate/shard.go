@@ -58,5 +58,5 @@ func shardError(c config.Cell, p shardPlace, err error) error {
 
 // examineShard has doctor examine the place of a cell's shard.
 func examineShard(p *localProcess) results {
-	return placeOf(p.conf.Cell).examine(p.ctx, p.now())
+	return placeOf(p.conf.Cell).examine(p.ctx, time.Now())
 }
