@@ -161,15 +161,15 @@ func (c *fakeCell) received() (states []*agentv1.FullState, beats []time.Time, s
 }
 
 // reporting runs a reporter of host 0 against c until the test ends.
-func reporting(t *testing.T, c *fakeCell, cfg ReporterConfig, deps ReporterDeps) *Host {
+func reporting(t *testing.T, c *fakeCell, deps ReporterDeps) *Host {
 	t.Helper()
 	host := NewHost(Simulate(1, "cell1", 0))
-	reportingTo(t, c, host, cfg, deps)
+	reportingTo(t, c, host, deps)
 	return host
 }
 
 // reportingTo runs a reporter of a host against c until the test ends.
-func reportingTo(t *testing.T, c *fakeCell, host *Host, cfg ReporterConfig, deps ReporterDeps) {
+func reportingTo(t *testing.T, c *fakeCell, host *Host, deps ReporterDeps) {
 	t.Helper()
 	conn, err := c.dial("")
 	if err != nil {
@@ -178,7 +178,7 @@ func reportingTo(t *testing.T, c *fakeCell, host *Host, cfg ReporterConfig, deps
 	deps.Client = agentv1.NewHostReportsClient(conn)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- NewReporter(cfg, deps, host).Run(ctx) }()
+	go func() { done <- NewReporter(deps, host).Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -27,7 +27,6 @@ type FleetConfig struct {
 	HostsPerConn int
 	// TrustCell: the hosts do not verify the claims of their cell.
 	TrustCell bool
-	Reporter  ReporterConfig
 }
 
 // FleetDeps are the dependencies of a fleet.
@@ -114,7 +113,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		once := sync.OnceFunc(f.countAccepted)
 		for r := range f.cfg.Replicas {
 			conn := conns[r*perReplica+i/f.cfg.HostsPerConn]
-			rep := NewReporter(f.cfg.Reporter, ReporterDeps{
+			rep := NewReporter(ReporterDeps{
 				Client:  agentv1.NewHostReportsClient(conn),
 				Replica: f.cfg.Replicas[r],
 				Log:     f.deps.Log.With("host", state.GetServiceHost(), "replica", f.cfg.Replicas[r]),

@@ -30,7 +30,6 @@ func TestFleetReadyWhenEveryHostIsAccepted(t *testing.T) {
 		c.start()
 		f, err := NewFleet(FleetConfig{
 			Cell: "cell1", Replicas: []string{"a", "b"}, HostsPerConn: 7,
-			Reporter: ReporterConfig{RefusedRetry: time.Minute},
 		}, FleetDeps{Source: simulation(t, hosts), Dial: c.dial})
 		if err != nil {
 			t.Fatal(err)

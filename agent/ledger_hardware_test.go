@@ -65,7 +65,7 @@ func TestHardwareIsJudgedThroughTheStream(t *testing.T) {
 				cell := &fakeCell{}
 				cell.start()
 				host := NewHost(Simulate(1, "cell1", 23))
-				reportingTo(t, cell, host, ReporterConfig{}, ReporterDeps{})
+				reportingTo(t, cell, host, ReporterDeps{})
 				synctest.Wait()
 				guest := c.guest
 				expect := func(when, id string, instance int, want agentv1.Verdict_Reason) {

@@ -31,7 +31,7 @@ func TestARefusedAgentBeatsForTheStateThatIsHeld(t *testing.T) {
 		}}
 		c.start()
 		var out bytes.Buffer
-		host := reporting(t, c, ReporterConfig{RefusedRetry: 10 * time.Minute}, ReporterDeps{Log: slog.New(slog.NewTextHandler(&out, nil))})
+		host := reporting(t, c, ReporterDeps{Log: slog.New(slog.NewTextHandler(&out, nil))})
 		began := time.Now()
 		time.Sleep(20*heartbeatEvery + time.Second)
 		synctest.Wait()
@@ -79,7 +79,7 @@ func TestReporter_StreamOfARefusedAgentBreaks_ConnectsAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{held: 5, refuse: func(*agentv1.FullState) []string { return []string{"io_workload: must be 7"} }}
 		c.start()
-		reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		reporting(t, c, ReporterDeps{})
 		time.Sleep(2 * heartbeatEvery)
 		c.stop()
 		time.Sleep(10 * time.Second)
@@ -98,7 +98,7 @@ func TestARefusedAgentBeatsOnceSomethingIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{refuse: func(*agentv1.FullState) []string { return []string{"io_workload: must be 7"} }}
 		c.start()
-		host := reporting(t, c, ReporterConfig{RefusedRetry: 10 * time.Minute}, ReporterDeps{})
+		host := reporting(t, c, ReporterDeps{})
 		time.Sleep(5 * heartbeatEvery)
 		synctest.Wait()
 		if _, beats, _ := c.received(); len(beats) > 0 {
@@ -123,7 +123,7 @@ func TestARefusedAgentIsAskedForItsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{held: 5, refuse: func(*agentv1.FullState) []string { return []string{"io_workload: must be 7"} }}
 		c.start()
-		reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		reporting(t, c, ReporterDeps{})
 		time.Sleep(2 * heartbeatEvery)
 		synctest.Wait()
 		c.sendToAgent(&agentv1.ReportResponse{Message: &agentv1.ReportResponse_Resync{Resync: &agentv1.Resync{Epoch: 1, Renew: true}}})

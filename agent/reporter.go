@@ -12,31 +12,13 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
-// ReporterConfig sets a reporter's pace. The zero value of a field means its
-// default.
-type ReporterConfig struct {
-	// AnswerWithin is how long the cell may take to answer a full state before the reporter gives up
-	// the stream: 60 s.
-	AnswerWithin time.Duration
-	// RefusedRetry is how long the reporter waits before it offers a refused state again unchanged on the same
-	// stream, or calls a replica again that ended the stream as an invalid request: 5 min.
-	RefusedRetry time.Duration
-}
-
-func (c ReporterConfig) withDefaults() ReporterConfig {
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&c.AnswerWithin, 60 * time.Second},
-		{&c.RefusedRetry, 5 * time.Minute},
-	} {
-		if *d.field <= 0 {
-			*d.field = d.value
-		}
-	}
-	return c
-}
+const (
+	// answerWithin is how long the cell may take to answer a full state before the reporter gives up the stream.
+	answerWithin = 60 * time.Second
+	// refusedRetry is how long the reporter waits before it offers a refused state again unchanged on the same
+	// stream, or calls a replica again that ended the stream as an invalid request.
+	refusedRetry = 5 * time.Minute
+)
 
 // ReporterDeps are the dependencies of a reporter.
 type ReporterDeps struct {
@@ -58,7 +40,6 @@ type ReporterDeps struct {
 
 // Reporter keeps one host's stream to one replica of its cell.
 type Reporter struct {
-	cfg  ReporterConfig
 	deps ReporterDeps
 	host *Host
 	// loggedRefusal is the newest version whose refusal was logged, proven the newest accepted version.
@@ -66,7 +47,7 @@ type Reporter struct {
 }
 
 // NewReporter makes the reporter of host.
-func NewReporter(cfg ReporterConfig, deps ReporterDeps, host *Host) *Reporter {
+func NewReporter(deps ReporterDeps, host *Host) *Reporter {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
@@ -79,7 +60,7 @@ func NewReporter(cfg ReporterConfig, deps ReporterDeps, host *Host) *Reporter {
 	if deps.Failed == nil {
 		deps.Failed = func(error) {}
 	}
-	return &Reporter{cfg: cfg.withDefaults(), deps: deps, host: host}
+	return &Reporter{deps: deps, host: host}
 }
 
 // Run reports until ctx ends; it then returns nil. It reopens a broken stream after a growing, jittered
@@ -102,7 +83,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 		pause := wait.next()
 		if fault.KindOf(err) == fault.InvalidRequest {
 			// The replica belongs to another cell: it accepts no report of this agent.
-			pause = max(pause, r.cfg.RefusedRetry)
+			pause = max(pause, refusedRetry)
 		}
 		if !sleep(ctx, pause) {
 			return nil
@@ -137,5 +118,5 @@ func (r *Reporter) reportRefused(m *agentv1.Refused) {
 	}
 	r.deps.Log.Warn(text,
 		"version", m.GetVersion(), "held", m.GetHeldVersion(), "reason", m.GetReason(), "problems", m.GetProblems(),
-		"retry_in", fmt.Sprint(r.cfg.RefusedRetry, " or when the state changes"))
+		"retry_in", fmt.Sprint(refusedRetry, " or when the state changes"))
 }

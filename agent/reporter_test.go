@@ -16,7 +16,7 @@ func TestReporterSendsStateThenHeartbeats(t *testing.T) {
 		c := &fakeCell{}
 		c.start()
 		accepted := 0
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{Accepted: func(time.Duration) { accepted++ }})
+		host := reporting(t, c, ReporterDeps{Accepted: func(time.Duration) { accepted++ }})
 		time.Sleep(10*heartbeatEvery + time.Second)
 		synctest.Wait()
 		states, beats, _ := c.received()
@@ -45,7 +45,7 @@ func TestReporterResendsWholeStateAfterReconnect(t *testing.T) {
 		c := &fakeCell{}
 		c.start()
 		lost := 0
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{Lost: func(error) { lost++ }})
+		host := reporting(t, c, ReporterDeps{Lost: func(error) { lost++ }})
 		synctest.Wait()
 		c.stop()
 		time.Sleep(time.Minute) // several attempts fail
@@ -79,13 +79,13 @@ func TestReporter_RefusedState_LogsOnceAndWaitsForChange(t *testing.T) {
 		}}
 		c.start()
 		var out bytes.Buffer
-		host := reporting(t, c, ReporterConfig{RefusedRetry: 10 * time.Minute}, ReporterDeps{
+		host := reporting(t, c, ReporterDeps{
 			Log: slog.New(slog.NewTextHandler(&out, nil)),
 		})
-		time.Sleep(9 * time.Minute)
+		time.Sleep(4 * time.Minute)
 		synctest.Wait()
 		if states, beats, _ := c.received(); len(states) != 1 || len(beats) != 0 {
-			t.Fatalf("%d states and %d heartbeats in 9 minutes of refusal, want 1 and 0", len(states), len(beats))
+			t.Fatalf("%d states and %d heartbeats in 4 minutes of refusal, want 1 and 0", len(states), len(beats))
 		}
 		if why := host.Refused(); !strings.Contains(why, "version 1: INVALID_REQUEST: io_workload: must be 7 (no heartbeat is sent there)") {
 			t.Errorf("while it is refused: %q", why)
@@ -126,7 +126,7 @@ func TestReporterOffersAgainSoonToABusyCell(t *testing.T) {
 			}}
 			c.start()
 			var out bytes.Buffer
-			reporting(t, c, ReporterConfig{RefusedRetry: 10 * time.Minute}, ReporterDeps{Log: slog.New(slog.NewTextHandler(&out, nil))})
+			reporting(t, c, ReporterDeps{Log: slog.New(slog.NewTextHandler(&out, nil))})
 			time.Sleep(2*2*busyRetry + time.Second)
 			synctest.Wait()
 			if states, _, streams := c.received(); len(states) != 3 || streams != 1 {
@@ -143,11 +143,11 @@ func TestReporterGivesUpSilentCell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{mute: true}
 		c.start()
-		reporting(t, c, ReporterConfig{AnswerWithin: 30 * time.Second}, ReporterDeps{})
-		time.Sleep(35 * time.Second)
+		reporting(t, c, ReporterDeps{})
+		time.Sleep(65 * time.Second)
 		synctest.Wait()
 		if states, _, streams := c.received(); len(states) != 2 || streams != 2 {
-			t.Errorf("%d states over %d streams after 35 s, want 2 over 2", len(states), streams)
+			t.Errorf("%d states over %d streams after 65 s, want 2 over 2", len(states), streams)
 		}
 	})
 }

@@ -154,7 +154,7 @@ func (s *session) sendState() error {
 	s.rest()
 	s.pausing, s.renews, s.waiting = false, 0, true
 	s.sent = s.sending.GetVersion()
-	s.answer.Reset(s.cfg.AnswerWithin)
+	s.answer.Reset(answerWithin)
 	if s.base != nil {
 		if d := DeltaOf(s.base, s.sending); d != nil {
 			d.Epoch, d.Follow = s.epoch, follow
@@ -314,7 +314,7 @@ func (s *session) handleRefused(m *agentv1.Refused) error {
 	}
 	s.host.refused(s.deps.Replica, m)
 	s.reportRefused(m)
-	s.retry.Reset(s.cfg.RefusedRetry)
+	s.retry.Reset(refusedRetry)
 	if s.held = m.GetHeldVersion(); s.held == 0 {
 		return nil
 	}

@@ -32,7 +32,7 @@ func TestChangesGoAsDeltas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
 		c.start()
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		host := reporting(t, c, ReporterDeps{})
 		synctest.Wait()
 		for io := range int32(3) {
 			busier(host, 10+io)
@@ -63,7 +63,7 @@ func TestTheNewestStateOvertakesThoseThatWait(t *testing.T) {
 			return nil
 		}
 		c.start()
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		host := reporting(t, c, ReporterDeps{})
 		synctest.Wait()
 		for io := range int32(5) {
 			busier(host, 10+io)
@@ -94,7 +94,7 @@ func TestARefusedDeltaIsFollowedByTheWholeState(t *testing.T) {
 			}}}
 		}
 		c.start()
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		host := reporting(t, c, ReporterDeps{})
 		synctest.Wait()
 		busier(host, 10)
 		synctest.Wait()
@@ -110,7 +110,7 @@ func TestResyncAsksForTheWholeState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
 		c.start()
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		host := reporting(t, c, ReporterDeps{})
 		synctest.Wait()
 		const within = 10 * time.Minute
 		c.sendToAgent(resync(3, within, false))
@@ -145,7 +145,7 @@ func TestResyncRenewsTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
 		c.start()
-		reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		reporting(t, c, ReporterDeps{})
 		synctest.Wait()
 		c.sendToAgent(resync(1, -time.Hour, true))
 		time.Sleep(time.Second)
@@ -162,7 +162,7 @@ func TestResyncRenewsAboveWhatTheCellHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
 		c.start()
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		host := reporting(t, c, ReporterDeps{})
 		synctest.Wait()
 		for n, above := range []uint64{40, 40} {
 			m := resync(uint64(n+1), 0, true)
@@ -189,7 +189,7 @@ func TestAbort_InstancesNowKnown_IsReportedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{}
 		c.start()
-		host := reporting(t, c, ReporterConfig{}, ReporterDeps{})
+		host := reporting(t, c, ReporterDeps{})
 		next := func(unknown bool) {
 			s, _ := host.State()
 			s = proto.CloneOf(s)
@@ -232,7 +232,7 @@ func TestTheFirstResyncIsAnsweredAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{mute: true}
 		c.start()
-		host := reporting(t, c, ReporterConfig{AnswerWithin: time.Hour}, ReporterDeps{})
+		host := reporting(t, c, ReporterDeps{})
 		synctest.Wait()
 		c.sendToAgent(resync(1, 0, false))
 		synctest.Wait()
@@ -267,7 +267,7 @@ func TestResyncAfterResyncIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeCell{mute: true}
 		c.start()
-		reporting(t, c, ReporterConfig{AnswerWithin: time.Hour}, ReporterDeps{})
+		reporting(t, c, ReporterDeps{})
 		synctest.Wait()
 		for range 100 {
 			c.sendToAgent(resync(1, 0, false))
@@ -286,7 +286,7 @@ func TestOneReplicaIsAskedToWrite(t *testing.T) {
 		host := NewHost(Simulate(1, "cell1", 0))
 		for name, c := range cells {
 			c.start()
-			reportingTo(t, c, host, ReporterConfig{}, ReporterDeps{Replica: name})
+			reportingTo(t, c, host, ReporterDeps{Replica: name})
 		}
 		synctest.Wait()
 		writers := func(io int32) (names []string) {

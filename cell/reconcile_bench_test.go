@@ -60,7 +60,7 @@ func reportAll(b *testing.B, r *testCell, hosts, instances int) {
 		}
 		accepted.Add(1)
 		once := sync.OnceFunc(accepted.Done)
-		rep := hostagent.NewReporter(hostagent.ReporterConfig{}, hostagent.ReporterDeps{
+		rep := hostagent.NewReporter(hostagent.ReporterDeps{
 			Client: client, Replica: r.cell.cfg.Replica, Accepted: func(time.Duration) { once() },
 		}, hostagent.NewHost(s))
 		ended.Go(func() { _ = rep.Run(ctx) })

@@ -75,7 +75,7 @@ func (m *machine) resume() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	for _, r := range m.replicas {
-		rep := hostagent.NewReporter(hostagent.ReporterConfig{}, hostagent.ReporterDeps{Client: r.hosts, Replica: r.cell.cfg.Replica}, m.host)
+		rep := hostagent.NewReporter(hostagent.ReporterDeps{Client: r.hosts, Replica: r.cell.cfg.Replica}, m.host)
 		ended.Go(func() { _ = rep.Run(ctx) })
 	}
 	m.stop = func() { cancel(); ended.Wait() }

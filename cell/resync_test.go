@@ -63,7 +63,7 @@ func TestAllHostsStartOver(t *testing.T) {
 		for n := range hosts {
 			host := hostagent.NewHost(plainState(n+1, 8))
 			for _, r := range []*testCell{one, two} {
-				rep := hostagent.NewReporter(hostagent.ReporterConfig{}, hostagent.ReporterDeps{Client: r.hosts, Replica: r.cell.cfg.Replica}, host)
+				rep := hostagent.NewReporter(hostagent.ReporterDeps{Client: r.hosts, Replica: r.cell.cfg.Replica}, host)
 				go func() { ended <- rep.Run(ctx) }()
 			}
 		}

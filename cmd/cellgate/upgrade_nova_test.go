@@ -240,7 +240,7 @@ func (k *compute) upgrade(conn grpc.ClientConnInterface) {
 	k.agent = agent.NewHost(k.state())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	reporter := agent.NewReporter(agent.ReporterConfig{}, agent.ReporterDeps{Client: agentv1.NewHostReportsClient(conn)}, k.agent)
+	reporter := agent.NewReporter(agent.ReporterDeps{Client: agentv1.NewHostReportsClient(conn)}, k.agent)
 	go func() {
 		defer close(done)
 		if err := reporter.Run(ctx); err != nil {
