@@ -60,7 +60,7 @@ var rules = []rule{
 	{folder: "gateway/neutron", may: []string{"internal/fault", "internal/keystone", "schedule/nova"}, why: "which hosts reach a network is asked without knowing any host"},
 	{folder: "gateway/placement", may: []string{"internal/fault", "internal/ingress", "internal/osnames"}, why: "the Placement API asks its Backend: it knows no cell and no gateway"},
 	{folder: "gateway/placement/cells", may: []string{"gateway/cellclient", "gateway/placement", "internal/fault", "proto"}, why: "only the backend of the Placement API knows that there are cells"},
-	{folder: "gateway/placement/mirror", may: []string{"gateway/placement", "internal/ingress"}, why: "a mirror copies between a Placement and a Backend: it knows no cell and no gateway"},
+	{folder: "gateway/placement/mirror", may: []string{"gateway/placement", "internal/ingress"}, why: "a mirror copies between two Placements through their APIs: it knows no cell and no gateway"},
 	{folder: "gateway/legacy/novadb", may: []string{"internal/fault", "schedule"}, why: "a reader of Nova's tables decides nothing, and knows neither cells nor the gateway"},
 	{folder: "gateway/legacy/gatewatch", may: []string{"gateway/cellclient", "gateway/legacy/novadb", "internal/fault", "internal/telemetry", "proto", "schedule"}, why: "what a gateway does for a cell under upgrade knows no request of a caller"},
 	{folder: "gateway/legacy/legacytest", may: []string{"internal/mariatest", "internal/pgtest", "internal/testlong"}, why: "Nova's tables for tests know no reader"},

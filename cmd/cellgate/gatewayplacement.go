@@ -6,20 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"cellgate/gateway"
 	"cellgate/gateway/legacy/novadb"
 	"cellgate/gateway/placement"
 	"cellgate/gateway/placement/cells"
-	"cellgate/gateway/placement/mirror"
 	"cellgate/gateway/rest"
 	"cellgate/internal/config"
-	"cellgate/internal/ingress"
 	"cellgate/internal/lifecycle"
 	"cellgate/internal/security"
 )
@@ -66,11 +62,6 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 	if err != nil {
 		return fmt.Errorf("gateway.placement: %w", err)
 	}
-	if c.TapURL != "" {
-		if handler, err = a.addTap(c.TapURL, k, backend, handler, tls.Ingress()); err != nil {
-			return fmt.Errorf("gateway.placement.tap_url: %w", err)
-		}
-	}
 	if c.TrustLoopback {
 		handler = tls.ByOwnName(handler, l.Addr(), rest.WriteError)
 	}
@@ -89,32 +80,6 @@ func keystonePassword(c config.Placement) (string, error) {
 		return "", fmt.Errorf("gateway.placement.keystone.password_file: %w", err)
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
-}
-
-// tapStartWithin bounds how long a starting gateway waits for the tapped Placement.
-const tapStartWithin = 20 * time.Second
-
-// addTap has a Placement answer, and copies writes to it to the cells. It compares the cells' answers
-// to reads, which api gives, with the Placement's own.
-func (a *assembly) addTap(base string, k placement.KeystoneConfig, cells mirror.Target, api http.Handler, in *ingress.Ingress) (http.Handler, error) {
-	token := mirror.StaticToken("admin")
-	if k.AuthURL != "" {
-		token = mirror.KeystoneToken(k, nil)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), tapStartWithin)
-	defer cancel()
-	from, err := mirror.NewClient(ctx, base, nil, token)
-	if err != nil {
-		return nil, placementAway(base, err)
-	}
-	front, err := mirror.Proxy(base, nil, a.log)
-	if err != nil {
-		return nil, err
-	}
-	tap := mirror.NewTap(mirror.TapConfig{Ingress: in}, mirror.New(from, cells, 0), front, api, a.log)
-	a.add(tapParts(a.log, tap)...)
-	a.log.Info("Placement answers, and what is written to it is copied to the cells", "placement", base)
-	return tap, nil
 }
 
 // hostCells gives a function that finds the cell of a compute node in Nova's tables. It gives nil when

@@ -162,7 +162,7 @@ Exit status: 0 done, 1 something could not be copied, 2 wrong usage, 3 a side do
 		if lines == 0 {
 			lines = 1 << 30
 		}
-		r, err := mirror.New(from, mirror.Remote{Client: to}, s.parallel).Pass(cmd.Context(), mirror.PassConfig{
+		r, err := mirror.New(from, to, s.parallel).Pass(cmd.Context(), mirror.PassConfig{
 			Dry: *dry, AllowDeletions: *allow, MaxLines: lines, Progress: newProgress(t.err),
 		})
 		if err != nil {
@@ -244,7 +244,7 @@ start.`,
 			}
 		}
 		in := ingress.New(ingress.Limits{})
-		tap := mirror.NewTap(mirror.TapConfig{Ingress: in}, mirror.New(from, mirror.Remote{Client: to}, s.parallel), front, compared, log)
+		tap := mirror.NewTap(mirror.TapConfig{Ingress: in}, mirror.New(from, to, s.parallel), front, compared, log)
 		l, err := lifecycle.Listen(*listen, "listen")
 		if err != nil {
 			return &serverError{err}

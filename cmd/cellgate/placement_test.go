@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,12 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"cellgate/gateway/placement"
 	"cellgate/internal/security"
-	"cellgate/internal/testaddr"
-	"cellgate/internal/testwait"
 )
 
 // Writes that the Placement API acknowledged survive a kill of the process with the shards.
@@ -111,42 +106,6 @@ func sendPlacement(t *testing.T, at, method, path, body string, want int) string
 		t.Fatalf("%s %s: %d, want %d: %s (%v)", method, path, resp.StatusCode, want, text, err)
 	}
 	return string(text)
-}
-
-// Everything that was written to the tapped Placement, before and through the gateway, is what the
-// cells answer once the tap is gone.
-func TestGateway_TapURL_PlacementAnswersAndCellsLearn(t *testing.T) {
-	tapped := freeAddress(t)
-	launch(t, false, "dev", "--cells", "1", "--hosts", "1", "--data", t.TempDir(), "--placement", tapped,
-		"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cell-base-port", "0", "--log-level", "warn").await("Serving until interrupted")
-	const root, later = "aaaaaaaa-0000-4000-8000-00000000000a", "aaaaaaaa-0000-4000-8000-00000000000b"
-	body := `{"name": %[1]q, "uuid": %[1]q}`
-	sendPlacement(t, tapped, "POST", "/resource_providers", fmt.Sprintf(body, root), 200)
-
-	cell := launch(t, true, "cell", "--name", "one", "--uuid", "cccccccc-0000-4000-8000-000000000001", "--data", t.TempDir(), "--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0").
-		await(`cell starts.*grpc=(\S+)`)[1]
-	gateway := func(more ...string) (*process, string) {
-		at := freeAddress(t)
-		p := launch(t, true, append(withPlacement(cell, at), more...)...)
-		p.await("the Placement API is served")
-		return p, at
-	}
-	p, at := gateway("--placement-tap-url", "http://"+tapped)
-	p.await("Compared with Placement")
-	sendPlacement(t, at, "POST", "/cells/one/resource_providers", fmt.Sprintf(body, later), 200)
-	sendPlacement(t, tapped, "GET", "/resource_providers/"+later, "", 200)
-	for deadline := time.Now().Add(testwait.Limit); ; {
-		// A second gateway asks the cells themselves.
-		other, cells := gateway()
-		got := sendPlacement(t, cells, "GET", "/resource_providers", "", 200)
-		other.stop()
-		if strings.Contains(got, root) && strings.Contains(got, later) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the cells have not learned both providers: %s", got)
-		}
-	}
 }
 
 // Nova's services have no certificate for the Placement API: tokens admit them, also where the callers
@@ -272,14 +231,6 @@ func TestPlacement_MostProvidersWouldGo_CountsAndURLsAreNamed(t *testing.T) {
 	}
 	if _, text, status = typed(t.Context(), "", append([]string{"placement", "copy", "--allow-deletions"}, sides...)...); !strings.Contains(text, "11 differences could not be copied") {
 		t.Errorf("allowed: status %d, %s", status, text)
-	}
-}
-
-func TestAddTap_PlacementIsAway_SaysSo(t *testing.T) {
-	a := &assembly{log: slog.New(slog.DiscardHandler)}
-	away := "http://" + testaddr.Dead(t)
-	if _, err := a.addTap(away, placement.KeystoneConfig{}, nil, nil, nil); err == nil || !strings.Contains(err.Error(), away) {
-		t.Errorf("a Placement that is away: %v", err)
 	}
 }
 

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"net/url"
-	"slices"
-)
+import "slices"
 
 // checkPlacement checks the keys of the Placement API that must fit each other.
 func (l *loader) checkPlacement(g Gateway) {
@@ -19,9 +16,6 @@ func (l *loader) checkPlacement(g Gateway) {
 	l.apart("gateway.grpc", g.GRPC, "gateway.placement.listen", p.Listen)
 	if p.DefaultCell != "" && !slices.ContainsFunc(g.Cells, func(c GatewayCell) bool { return c.Name == p.DefaultCell }) {
 		l.bad("gateway.placement.default_cell", "there is no cell %q in gateway.cells", p.DefaultCell)
-	}
-	if u, err := url.Parse(p.TapURL); p.TapURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		l.bad("gateway.placement.tap_url", "%q is no http or https URL", p.TapURL)
 	}
 	switch k := p.Keystone; {
 	case k.AuthURL == "" && !p.TrustLoopback:

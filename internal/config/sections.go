@@ -98,7 +98,6 @@ type Placement struct {
 	Enabled       bool     `yaml:"enabled" help:"serve the Placement API from the cells' shards (docs/adr/0029)"`
 	Listen        string   `yaml:"listen" help:"address of the Placement API; with TLS as the REST API"`
 	DefaultCell   string   `yaml:"default_cell" help:"cell of new root providers whose path names none (/cells/NAME); empty: they are refused where there are several cells"`
-	TapURL        string   `yaml:"tap_url" help:"a Placement that answers in the cells' place: what is written to it here is copied to the cells (docs/how-to/placement.md); empty: the cells answer"`
 	AcceptRepeats bool     `yaml:"accept_repeats" help:"answer 204 to a write of allocations over an old consumer generation when the consumers hold just what it asks for: a repeated write whose first answer was lost (docs/how-to/placement-api.md); Placement answers 409"`
 	TrustLoopback bool     `yaml:"trust_loopback" help:"take the token admin from loopback addresses, as Placement's auth_strategy noauth2"`
 	Keystone      Keystone `yaml:"keystone"`

@@ -17,7 +17,7 @@ import (
 	"cellgate/gateway/placement"
 )
 
-// Client reads a Placement through its API. Safe for concurrent use.
+// Client reads and writes a Placement through its API. Safe for concurrent use.
 type Client struct {
 	base  string
 	http  *http.Client
@@ -167,12 +167,8 @@ type provider struct {
 	Root       string `json:"root_provider_uuid"`
 }
 
-// providers lists all providers, without their inventories, traits and aggregates.
-func (c *Client) providers(ctx context.Context) ([]provider, error) {
-	return c.providersBy(ctx, "")
-}
-
-func (c *Client) providersBy(ctx context.Context, query string) ([]provider, error) {
+// providers lists providers without their inventories, traits and aggregates: all, or those of a query.
+func (c *Client) providers(ctx context.Context, query string) ([]provider, error) {
 	var list struct {
 		Of []provider `json:"resource_providers"`
 	}
@@ -198,7 +194,7 @@ var errChanging = errors.New("it changed during each attempt")
 // provider reads a provider with its inventories, traits and aggregates, all of one generation; nil if there is none.
 func (c *Client) provider(ctx context.Context, uuid string) (*placement.Provider, error) {
 	for range readTries {
-		list, err := c.providersBy(ctx, "?uuid="+url.QueryEscape(uuid))
+		list, err := c.providers(ctx, "?uuid="+url.QueryEscape(uuid))
 		if err != nil || len(list) == 0 {
 			return nil, err
 		}

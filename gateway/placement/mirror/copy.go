@@ -6,39 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 
 	"cellgate/gateway/placement"
 )
 
-// Target is the side that is kept equal: the part of a placement.Backend that a mirror needs. Remote implements it
-// too.
-type Target interface {
-	Providers(ctx context.Context, q placement.ProviderQuery) ([]*placement.Provider, error)
-	Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*placement.Consumer, error)
-	Write(ctx context.Context, w placement.Write) error
-	Names(ctx context.Context, kind placement.NameKind) ([]string, error)
-	PutName(ctx context.Context, kind placement.NameKind, name string) (created bool, err error)
-	DeleteName(ctx context.Context, kind placement.NameKind, name string) error
-}
-
-// Mirror copies from a Placement to a target. Safe for concurrent use, and several processes may copy at once.
+// Mirror copies from one Placement to another. Safe for concurrent use, and several processes may copy at once.
 type Mirror struct {
-	source *Client
-	target Target
-	// parallel is how many requests a pass sends to the source at once.
+	source, target *Client
+	// parallel is how many objects a pass copies at once.
 	parallel int
-	// countsItself: the target has generations of its own, which are not comparable with the source's.
-	countsItself bool
 }
 
-// New mirrors a source. parallel is how many objects a pass copies at once; 0 for 8.
-func New(source *Client, target Target, parallel int) *Mirror {
+// New mirrors a source to a target. parallel is how many objects a pass copies at once; 0 for 8.
+func New(source, target *Client, parallel int) *Mirror {
 	if parallel <= 0 {
 		parallel = 8
 	}
-	_, remote := target.(Remote)
-	return &Mirror{source, target, parallel, remote}
+	return &Mirror{source, target, parallel}
 }
 
 // depth is the context key of the number of copies that wait for the present one.
@@ -66,14 +52,14 @@ func refusedBecause(err error) (placement.Reason, *placement.Refusal) {
 }
 
 // CopyProvider makes the target's provider equal to the source's, and deletes it if the source has none. A new root
-// goes to cell, or by the target's rule if cell is empty.
+// goes to cell, or where the target's address says if cell is empty.
 func (m *Mirror) CopyProvider(ctx context.Context, uuid, cell string) error {
 	ctx, err := deeper(ctx)
 	if err != nil {
 		return fmt.Errorf("provider %s: %w", uuid, err)
 	}
 	for range readTries {
-		have, err := m.targetProvider(ctx, uuid)
+		have, err := m.target.provider(ctx, uuid)
 		if err != nil {
 			return err
 		}
@@ -81,7 +67,7 @@ func (m *Mirror) CopyProvider(ctx context.Context, uuid, cell string) error {
 		if err != nil {
 			return err
 		}
-		w := providerWrite(have, want, cell, m.countsItself)
+		w := providerWrite(have, want)
 		if w == nil {
 			return nil
 		}
@@ -90,15 +76,14 @@ func (m *Mirror) CopyProvider(ctx context.Context, uuid, cell string) error {
 				return err
 			}
 		}
-		err = m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{*w}, Adopt: true})
-		if err != nil {
+		if err := m.target.writeProvider(ctx, w, cell); err != nil {
 			if err := m.prepareProvider(ctx, err, uuid, cell, want); err != nil {
 				return err
 			}
 			continue
 		}
 		now, err := m.source.provider(ctx, uuid)
-		if err != nil || providerWrite(want, now, cell, true) == nil {
+		if err != nil || providerWrite(want, now) == nil {
 			return err
 		}
 	}
@@ -111,10 +96,7 @@ func (m *Mirror) prepareProvider(ctx context.Context, refused error, uuid, cell 
 	switch reason {
 	case placement.ProviderGeneration, placement.ProviderNotFound:
 		return nil // another copy wrote it meanwhile
-	case placement.DuplicateProvider:
-		if r.Name == "" {
-			return nil // the uuid exists: another copy created it meanwhile
-		}
+	case placement.DuplicateProvider: // of the name, or of the uuid: another copy created it meanwhile
 		renamed, err := m.freeName(ctx, refused, uuid, r.Name)
 		if err != nil || len(renamed) == 0 {
 			return err
@@ -138,12 +120,12 @@ func (m *Mirror) prepareProvider(ctx context.Context, refused error, uuid, cell 
 	case placement.ProviderHasAllocations:
 		return m.copyHolders(ctx, uuid)
 	case placement.ProviderHasChildren:
-		tree, err := m.target.Providers(ctx, placement.ProviderQuery{InTree: uuid})
+		tree, err := m.target.providers(ctx, "?in_tree="+uuid)
 		if err != nil {
 			return err
 		}
 		for _, p := range tree {
-			if p.ParentUUID == uuid {
+			if p.Parent == uuid {
 				if err := m.CopyProvider(ctx, p.UUID, cell); err != nil {
 					return err
 				}
@@ -157,7 +139,7 @@ func (m *Mirror) prepareProvider(ctx context.Context, refused error, uuid, cell 
 // freeName renames the target's providers that have a name which they no longer have in the source. The caller copies
 // them after it has used the name: the names of several providers may have rotated.
 func (m *Mirror) freeName(ctx context.Context, refused error, uuid, name string) (renamed []string, err error) {
-	taken, err := m.target.Providers(ctx, placement.ProviderQuery{Name: name})
+	taken, err := m.target.providers(ctx, "?name="+url.QueryEscape(name))
 	if err != nil {
 		return nil, err
 	}
@@ -173,10 +155,9 @@ func (m *Mirror) freeName(ctx context.Context, refused error, uuid, name string)
 			return renamed, refused
 		}
 		between := "copied-" + p.UUID
-		w := placement.ProviderWrite{UUID: p.UUID, Generation: &p.Generation, Name: &between}
-		err = m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{w}, Adopt: true})
-		if reason, _ := refusedBecause(err); reason == placement.ProviderGeneration || reason == placement.ProviderNotFound {
-			continue // another copy wrote it meanwhile
+		err = m.target.writeProvider(ctx, &placement.ProviderWrite{UUID: p.UUID, Name: &between}, "")
+		if reason, _ := refusedBecause(err); reason == placement.ProviderNotFound {
+			continue // another copy deleted it meanwhile
 		}
 		if err != nil {
 			return renamed, err
@@ -189,7 +170,7 @@ func (m *Mirror) freeName(ctx context.Context, refused error, uuid, name string)
 // addInventories adds the wanted inventories to a provider and keeps its others. Consumers may have moved in a circle
 // between providers, each of which loses an inventory that another one's consumer still holds.
 func (m *Mirror) addInventories(ctx context.Context, uuid string, want *placement.Provider) error {
-	have, err := m.targetProvider(ctx, uuid)
+	have, err := m.target.provider(ctx, uuid)
 	if err != nil || have == nil {
 		return err
 	}
@@ -198,9 +179,7 @@ func (m *Mirror) addInventories(ctx context.Context, uuid string, want *placemen
 	if maps.Equal(all, have.Inventories) {
 		return nil
 	}
-	err = m.target.Write(ctx, placement.Write{Adopt: true, Providers: []placement.ProviderWrite{{
-		UUID: uuid, Generation: &have.Generation, Inventories: &all,
-	}}})
+	err = m.target.writeProvider(ctx, &placement.ProviderWrite{UUID: uuid, Generation: &have.Generation, Inventories: &all}, "")
 	if reason, _ := refusedBecause(err); reason == placement.ProviderGeneration {
 		return nil // another copy wrote it meanwhile
 	}
@@ -209,12 +188,12 @@ func (m *Mirror) addInventories(ctx context.Context, uuid string, want *placemen
 
 // copyHolders copies the consumers that hold something of the target's provider.
 func (m *Mirror) copyHolders(ctx context.Context, provider string) error {
-	held, err := m.target.Consumers(ctx, placement.ConsumerQuery{Provider: provider})
+	held, err := m.target.holders(ctx, provider)
 	if err != nil {
 		return err
 	}
-	for _, c := range held {
-		if err := m.CopyConsumer(ctx, c.UUID); err != nil {
+	for _, id := range slices.Sorted(maps.Keys(held)) {
+		if err := m.CopyConsumer(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -228,7 +207,7 @@ func (m *Mirror) CopyConsumer(ctx context.Context, uuid string) error {
 		return fmt.Errorf("consumer %s: %w", uuid, err)
 	}
 	for range readTries {
-		have, err := m.targetConsumer(ctx, uuid)
+		have, err := m.target.consumer(ctx, uuid)
 		if err != nil {
 			return err
 		}
@@ -236,28 +215,28 @@ func (m *Mirror) CopyConsumer(ctx context.Context, uuid string) error {
 		if err != nil {
 			return err
 		}
-		w := consumerWrite(have, want, m.countsItself)
+		w := consumerWrite(have, want)
 		if w == nil {
 			return nil
 		}
 		if err := m.leaveAgents(ctx, have); err != nil {
 			return err
 		}
-		again := len(w.Allocations) == 0 && want != nil // its generation starts again
-		err = m.target.Write(ctx, placement.Write{Consumers: []placement.ConsumerWrite{*w}, Adopt: true})
-		switch reason, _ := refusedBecause(err); {
-		case err == nil && !again:
-			now, err := m.source.consumer(ctx, uuid)
-			if err != nil || consumerWrite(want, now, true) == nil {
-				return err
-			}
-		case err == nil, reason == placement.ConsumerGeneration, reason == placement.ConsumerNotFound:
+		err = m.target.writeConsumer(ctx, w)
+		switch reason, _ := refusedBecause(err); reason {
+		case placement.ConsumerGeneration:
 			continue
-		case reason == placement.ProviderNotFound, reason == placement.InventoryMissing, reason == placement.ClassNotFound:
+		case placement.ProviderNotFound, placement.InventoryMissing:
 			if err := m.copyHeld(ctx, want); err != nil {
 				return err
 			}
-		default:
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		now, err := m.source.consumer(ctx, uuid)
+		if err != nil || consumerWrite(want, now) == nil {
 			return err
 		}
 	}
@@ -286,7 +265,7 @@ func (m *Mirror) leaveAgents(ctx context.Context, have *placement.Consumer) erro
 // other trees refuse too.
 func (m *Mirror) leaveAgent(ctx context.Context, uuid string) error {
 	generation, none := int64(neverGeneration), []string{}
-	err := m.target.Write(ctx, placement.Write{Providers: []placement.ProviderWrite{{UUID: uuid, Generation: &generation, Traits: &none}}})
+	err := m.target.writeProvider(ctx, &placement.ProviderWrite{UUID: uuid, Generation: &generation, Traits: &none}, "")
 	switch reason, _ := refusedBecause(err); reason {
 	case placement.AgentTree:
 		return err
@@ -301,7 +280,7 @@ func (m *Mirror) leaveAgent(ctx context.Context, uuid string) error {
 // provider.
 func (m *Mirror) copyHeld(ctx context.Context, c *placement.Consumer) error {
 	for _, id := range slices.Sorted(maps.Keys(c.Allocations)) {
-		have, err := m.targetProvider(ctx, id)
+		have, err := m.target.provider(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -330,7 +309,7 @@ func (m *Mirror) addHeld(ctx context.Context, id string, want *placement.Provide
 		return err
 	}
 	now, err := m.source.provider(ctx, id)
-	if err != nil || providerWrite(want, now, "", true) == nil {
+	if err != nil || providerWrite(want, now) == nil {
 		return err
 	}
 	return m.CopyProvider(ctx, id, "")
@@ -340,7 +319,7 @@ func (m *Mirror) addHeld(ctx context.Context, id string, want *placement.Provide
 // target has it.
 func (m *Mirror) CopyNames(ctx context.Context, kind placement.NameKind) error {
 	for range readTries {
-		have, err := m.target.Names(ctx, kind)
+		have, err := m.target.names(ctx, kind)
 		if err != nil {
 			return err
 		}
@@ -362,28 +341,20 @@ func (m *Mirror) CopyNames(ctx context.Context, kind placement.NameKind) error {
 func (m *Mirror) writeNames(ctx context.Context, kind placement.NameKind, have, want []string) error {
 	for _, name := range want {
 		if !slices.Contains(have, name) {
-			if _, err := m.target.PutName(ctx, kind, name); err != nil {
+			if err := m.target.putName(ctx, kind, name); err != nil {
 				return err
 			}
 		}
 	}
 	for _, name := range have {
 		if !slices.Contains(want, name) {
-			if err := m.deleteName(ctx, kind, name); err != nil {
+			err := m.target.deleteName(ctx, kind, name)
+			if reason, _ := refusedBecause(err); err != nil && reason != placement.TraitInUse {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func (m *Mirror) deleteName(ctx context.Context, kind placement.NameKind, name string) error {
-	err := m.target.DeleteName(ctx, kind, name)
-	switch reason, _ := refusedBecause(err); reason {
-	case placement.ClassInUse, placement.TraitInUse, placement.ClassNotFound, placement.TraitNotFound:
-		return nil
-	}
-	return err
 }
 
 // putNames registers the custom names that a provider has.
@@ -395,7 +366,7 @@ func (m *Mirror) putNames(ctx context.Context, p *placement.Provider) error {
 		if len(names) == 0 {
 			continue
 		}
-		have, err := m.target.Names(ctx, kind)
+		have, err := m.target.names(ctx, kind)
 		if err != nil {
 			return err
 		}
@@ -403,26 +374,10 @@ func (m *Mirror) putNames(ctx context.Context, p *placement.Provider) error {
 			if slices.Contains(have, name) {
 				continue
 			}
-			if _, err := m.target.PutName(ctx, kind, name); err != nil {
+			if err := m.target.putName(ctx, kind, name); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func (m *Mirror) targetProvider(ctx context.Context, uuid string) (*placement.Provider, error) {
-	list, err := m.target.Providers(ctx, placement.ProviderQuery{UUIDs: []string{uuid}})
-	if err != nil || len(list) == 0 {
-		return nil, err
-	}
-	return list[0], nil
-}
-
-func (m *Mirror) targetConsumer(ctx context.Context, uuid string) (*placement.Consumer, error) {
-	list, err := m.target.Consumers(ctx, placement.ConsumerQuery{UUIDs: []string{uuid}})
-	if err != nil || len(list) == 0 {
-		return nil, err
-	}
-	return list[0], nil
 }

@@ -10,26 +10,20 @@ import (
 )
 
 // providerWrite gives the write that makes have of the target equal to want of the source; nil if they are equal.
-// Either may be nil. A generation is raised to the source's, and never lowered: a caller with an older generation is
-// refused once, and reads the provider again.
-func providerWrite(have, want *placement.Provider, cell string, countsItself bool) *placement.ProviderWrite {
+// Either may be nil. Each side counts its own generations.
+func providerWrite(have, want *placement.Provider) *placement.ProviderWrite {
 	switch {
 	case want == nil && have == nil:
 		return nil
 	case want == nil:
 		return &placement.ProviderWrite{UUID: have.UUID, Delete: true}
 	case have == nil:
-		w := &placement.ProviderWrite{
-			UUID: want.UUID, Create: true, Name: &want.Name, Parent: &want.ParentUUID, Raise: want.Generation,
+		return &placement.ProviderWrite{
+			UUID: want.UUID, Create: true, Name: &want.Name, Parent: &want.ParentUUID,
 			Inventories: &want.Inventories, Traits: &want.Traits, Aggregates: &want.Aggregates,
 		}
-		if want.ParentUUID == "" {
-			w.Cell = cell
-		}
-		return w
 	}
-	w := &placement.ProviderWrite{UUID: want.UUID, Generation: &have.Generation, Raise: max(0, want.Generation-have.Generation)}
-	changed := w.Raise > 0 && !countsItself
+	w, changed := &placement.ProviderWrite{UUID: want.UUID, Generation: &have.Generation}, false
 	if have.Name != want.Name {
 		w.Name, changed = &want.Name, true
 	}
@@ -82,9 +76,6 @@ func explain(have *placement.Provider, w *placement.ProviderWrite) string {
 	if w.Aggregates != nil {
 		add(true, "aggregates %s", changes(have.Aggregates, *w.Aggregates))
 	}
-	if len(out) == 0 {
-		return fmt.Sprintf("generation %d", have.Generation)
-	}
 	return strings.Join(out, "; ")
 }
 
@@ -105,36 +96,26 @@ func changes(have, want []string) string {
 }
 
 // consumerWrite gives the write that makes have of the target equal to want of the source; nil if they are equal.
-// Either may be nil. A consumer whose generation started again in the source is emptied first: then the write has no
-// allocations, although want has.
-//
-// A target with generations of its own (countsItself) is not compared by generation.
-func consumerWrite(have, want *placement.Consumer, countsItself bool) *placement.ConsumerWrite {
+// Either may be nil.
+func consumerWrite(have, want *placement.Consumer) *placement.ConsumerWrite {
 	switch {
-	case have == nil && want == nil, have != nil && want != nil && equalConsumers(have, want, countsItself):
+	case have == nil && want == nil, have != nil && want != nil && equalConsumers(have, want):
 		return nil
-	case want == nil, have != nil && want.Generation <= have.Generation && !countsItself:
-		return &placement.ConsumerWrite{UUID: have.UUID, Generation: &have.Generation, MustExist: true}
+	case want == nil:
+		return &placement.ConsumerWrite{UUID: have.UUID}
 	}
-	w := &placement.ConsumerWrite{
-		UUID: want.UUID, ProjectID: want.ProjectID, UserID: want.UserID, Type: want.Type, Allocations: want.Allocations,
-		Raise: want.Generation - 1,
-	}
-	if w.Type == unknownType {
-		w.Type = ""
-	}
+	w := &placement.ConsumerWrite{UUID: want.UUID, ProjectID: want.ProjectID, UserID: want.UserID, Type: want.Type, Allocations: want.Allocations}
 	if have != nil {
-		w.Generation, w.Raise = &have.Generation, want.Generation-have.Generation-1
+		w.Generation = &have.Generation
 	}
-	w.Raise = max(0, w.Raise)
 	return w
 }
 
-// equalConsumers compares consumers, but not the type if the source has no types. Of generations, only the source's
-// must not be newer. A Remote stores typeOfUnknown for the unknown type, so both are equal.
-func equalConsumers(have, want *placement.Consumer, countsItself bool) bool {
-	return (countsItself || have.Generation >= want.Generation) && have.ProjectID == want.ProjectID && have.UserID == want.UserID &&
-		(have.Type == want.Type || want.Type == unknownType || have.Type == unknownType && want.Type == typeOfUnknown) && equalAllocations(have.Allocations, want.Allocations)
+// equalConsumers compares consumers without their generations. An unknown type of the source equals every type: it has
+// no types, or the target stores typeOfUnknown. So on the way back that type of the source equals an unknown one.
+func equalConsumers(have, want *placement.Consumer) bool {
+	return have.ProjectID == want.ProjectID && have.UserID == want.UserID && equalAllocations(have.Allocations, want.Allocations) &&
+		(have.Type == want.Type || want.Type == unknownType || have.Type == unknownType && want.Type == typeOfUnknown)
 }
 
 func equalAllocations(a, b placement.Allocations) bool {

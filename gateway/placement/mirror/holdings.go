@@ -17,7 +17,7 @@ type Held struct {
 // Holdings reads all providers with what consumers hold of them, in Placement's order, and writes nothing. Each
 // provider is of one generation. A provider that is deleted meanwhile is left out.
 func (c *Client) Holdings(ctx context.Context, parallel int) ([]Held, error) {
-	listed, err := c.providers(ctx)
+	listed, err := c.providers(ctx, "")
 	if err != nil {
 		return nil, err
 	}

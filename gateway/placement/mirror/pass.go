@@ -68,10 +68,6 @@ type PassConfig struct {
 	// AllowDeletions permits any number of deletions. Without it, a pass that would delete most of the target's
 	// providers writes nothing, and returns a DeletionsError.
 	AllowDeletions bool
-	// Quick skips the contents of providers whose generation equals the source's.
-	Quick bool
-	// Cell is the cell of new roots; empty for the target's rule.
-	Cell string
 	// MaxLines bounds Report.Lines; 0 for 100.
 	MaxLines int
 	// Progress, if not nil, is called with the pass's progress: done of all objects of a kind.
@@ -123,7 +119,7 @@ const deletedUnasked = 10
 
 // refuseDeletions returns a DeletionsError if the source has no providers and the target has, or if most of the
 // target's would be deleted. Providers in trees that agents report are never deleted, so they do not count.
-func (p *pass) refuseDeletions(ctx context.Context, listed []provider, have []*placement.Provider) error {
+func (p *pass) refuseDeletions(ctx context.Context, listed, have []provider) error {
 	isMost := func(n int) bool {
 		return len(listed) == 0 && len(have) > 0 || len(have) > deletedUnasked && 2*n > len(have)
 	}
@@ -145,20 +141,16 @@ func (p *pass) refuseDeletions(ctx context.Context, listed []provider, have []*p
 	if !isMost(deleted) {
 		return nil
 	}
-	to := "the cells"
-	if r, ok := p.target.(Remote); ok {
-		to = r.base
-	}
-	return &DeletionsError{Source: p.source.base, Target: to, Listed: len(listed), Deleted: deleted, Had: len(have)}
+	return &DeletionsError{Source: p.source.base, Target: p.target.base, Listed: len(listed), Deleted: deleted, Had: len(have)}
 }
 
 func (p *pass) run(ctx context.Context) error {
 	// The target is read first, so that a provider copied to it between the two lists is not taken as deleted.
-	have, err := p.target.Providers(ctx, placement.ProviderQuery{})
+	have, err := p.target.providers(ctx, "")
 	if err != nil {
 		return err
 	}
-	listed, err := p.source.providers(ctx)
+	listed, err := p.source.providers(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -176,11 +168,7 @@ func (p *pass) run(ctx context.Context) error {
 			return err
 		}
 	}
-	known := make(map[string]*placement.Provider, len(have))
-	for _, one := range have {
-		known[one.UUID] = one
-	}
-	if err := p.copyProviders(ctx, listed, known); err != nil {
+	if err := p.copyProviders(ctx, listed); err != nil {
 		return err
 	}
 	if err := p.copyConsumers(ctx, listed, have); err != nil {
@@ -219,7 +207,7 @@ func (p *pass) found(what What, object, detail string, put, probe func() error) 
 	case r != nil:
 		line.Error = r.Error()
 	case statusOf(err) == http.StatusConflict, statusOf(err) == http.StatusBadRequest, errors.Is(err, errChanging):
-		line.Error = err.Error() // a Remote refused it, or it changes all the time
+		line.Error = err.Error() // the target refused it, or it changes all the time
 	case err != nil:
 		ends = fmt.Errorf("%s %s: %w", what, object, err)
 	}
@@ -265,10 +253,7 @@ func (p *pass) putMissingNames(ctx context.Context, kind placement.NameKind) err
 		if slices.Contains(have, name) {
 			continue
 		}
-		if err := p.found(NameMissing, name, "", func() error {
-			_, err := p.target.PutName(ctx, kind, name)
-			return err
-		}, nil); err != nil {
+		if err := p.found(NameMissing, name, "", func() error { return p.target.putName(ctx, kind, name) }, nil); err != nil {
 			return err
 		}
 	}
@@ -282,7 +267,7 @@ func (p *pass) dropExtraNames(ctx context.Context, kind placement.NameKind) erro
 	}
 	for _, name := range have {
 		if !slices.Contains(want, name) {
-			if err := p.found(NameExtra, name, "", func() error { return p.target.DeleteName(ctx, kind, name) }, nil); err != nil {
+			if err := p.found(NameExtra, name, "", func() error { return p.target.deleteName(ctx, kind, name) }, nil); err != nil {
 				return err
 			}
 		}
@@ -291,7 +276,7 @@ func (p *pass) dropExtraNames(ctx context.Context, kind placement.NameKind) erro
 }
 
 func (p *pass) bothNames(ctx context.Context, kind placement.NameKind) (have, want []string, err error) {
-	if have, err = p.target.Names(ctx, kind); err != nil {
+	if have, err = p.target.names(ctx, kind); err != nil {
 		return nil, nil, err
 	}
 	want, err = p.source.names(ctx, kind)
@@ -299,19 +284,21 @@ func (p *pass) bothNames(ctx context.Context, kind placement.NameKind) (have, wa
 }
 
 // copyProviders copies from the roots down, one level of the trees after the other.
-func (p *pass) copyProviders(ctx context.Context, listed []provider, known map[string]*placement.Provider) error {
+func (p *pass) copyProviders(ctx context.Context, listed []provider) error {
 	for _, level := range levels(listed) {
-		if err := each(ctx, p, "providers", level, func(ctx context.Context, one provider) error {
-			return p.copyListed(ctx, &one, known[one.UUID])
-		}); err != nil {
+		if err := each(ctx, p, "providers", level, p.copyListed); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *pass) copyListed(ctx context.Context, listed *provider, have *placement.Provider) error {
-	put := func() error { return p.CopyProvider(ctx, listed.UUID, p.Cell) }
+func (p *pass) copyListed(ctx context.Context, listed provider) error {
+	have, err := p.target.provider(ctx, listed.UUID)
+	if err != nil {
+		return err
+	}
+	put := func() error { return p.CopyProvider(ctx, listed.UUID, "") }
 	if have == nil {
 		return p.found(ProviderMissing, listed.UUID, listed.Name, put, func() error {
 			if listed.Parent == "" {
@@ -320,19 +307,13 @@ func (p *pass) copyListed(ctx context.Context, listed *provider, have *placement
 			return p.leaveAgent(ctx, listed.Parent)
 		})
 	}
-	if p.Quick && !p.countsItself && have.Generation == listed.Generation && have.Name == listed.Name && have.ParentUUID == listed.Parent {
-		return nil
-	}
 	want, err := p.source.provider(ctx, listed.UUID)
 	if err != nil || want == nil {
 		return err // deleted since it was listed: the next pass finds that
 	}
-	w := providerWrite(have, want, p.Cell, p.countsItself)
+	w := providerWrite(have, want)
 	if w == nil {
 		return nil
-	}
-	if w.Name == nil && w.Parent == nil && w.Inventories == nil && w.Traits == nil && w.Aggregates == nil && p.Dry {
-		return nil // readers see no difference in a generation alone
 	}
 	return p.found(ProviderDiffers, listed.UUID, explain(have, w), put, func() error { return p.leaveAgent(ctx, listed.UUID) })
 }
@@ -356,15 +337,15 @@ func levels(listed []provider) (out [][]provider) {
 	return out
 }
 
-// copyConsumers compares what consumers hold of each provider, with one request for each provider to the source.
-// Consumers that differ are then read whole.
-func (p *pass) copyConsumers(ctx context.Context, listed []provider, have []*placement.Provider) error {
-	want, err := p.sourceConsumers(ctx, listed)
+// copyConsumers compares what consumers hold of each provider, with one request for each provider to each side.
+func (p *pass) copyConsumers(ctx context.Context, listed, have []provider) error {
+	want, err := p.consumersOf(ctx, p.source, listed)
 	if err != nil {
 		return err
 	}
 	p.report.Consumers = len(want)
-	held, err := p.targetConsumers(ctx, listed, have)
+	// Providers that were just copied have consumers, too.
+	held, err := p.consumersOf(ctx, p.target, append(slices.Clone(listed), extraProviders(listed, have)...))
 	if err != nil {
 		return err
 	}
@@ -373,80 +354,49 @@ func (p *pass) copyConsumers(ctx context.Context, listed []provider, have []*pla
 	return each(ctx, p, "consumers", slices.Sorted(maps.Keys(all)), func(ctx context.Context, id string) error {
 		a, b := held[id], want[id]
 		put := func() error { return p.CopyConsumer(ctx, id) }
-		probe := func() error { return p.leaveAgents(ctx, a) }
+		probe := func() error { return p.leaveAgents(ctx, &placement.Consumer{Allocations: a}) }
 		switch {
 		case b == nil:
-			return p.found(ConsumerExtra, id, "holds "+describe(a.Allocations), put, probe)
+			return p.found(ConsumerExtra, id, "holds "+describe(a), put, probe)
 		case a == nil:
-			return p.found(ConsumerMissing, id, "holds "+describe(b.Allocations), put, nil)
-		case equalAllocations(a.Allocations, b.Allocations) && (p.countsItself || a.Generation >= b.Generation):
-			return p.compareOwners(ctx, a, put, probe)
+			return p.found(ConsumerMissing, id, "holds "+describe(b), put, nil)
+		case equalAllocations(a, b):
+			return p.compareOwners(ctx, id, put, probe)
 		}
-		return p.found(ConsumerDiffers, id, fmt.Sprintf("holds %s in generation %d, not %s in %d",
-			describe(a.Allocations), a.Generation, describe(b.Allocations), b.Generation), put, probe)
+		return p.found(ConsumerDiffers, id, fmt.Sprintf("holds %s, not %s", describe(a), describe(b)), put, probe)
 	})
 }
 
-// compareOwners compares project, user and type, which the list of a provider's consumers does not have. They may
-// differ since others wrote to the target, or since its generations are its own. It sends one request for each
-// consumer.
-func (p *pass) compareOwners(ctx context.Context, have *placement.Consumer, put, probe func() error) error {
-	if p.Quick {
-		return nil
-	}
-	want, err := p.source.consumer(ctx, have.UUID)
-	if err != nil || want == nil || consumerWrite(have, want, p.countsItself) == nil {
+// compareOwners compares project, user and type, which the list of a provider's consumers does not have.
+func (p *pass) compareOwners(ctx context.Context, id string, put, probe func() error) error {
+	have, err := p.target.consumer(ctx, id)
+	if err != nil || have == nil {
 		return err
 	}
-	return p.found(ConsumerDiffers, have.UUID, fmt.Sprintf("is of project %s, user %s and type %s, not %s, %s and %s",
+	want, err := p.source.consumer(ctx, id)
+	if err != nil || want == nil || consumerWrite(have, want) == nil {
+		return err
+	}
+	return p.found(ConsumerDiffers, id, fmt.Sprintf("is of project %s, user %s and type %s, not %s, %s and %s",
 		have.ProjectID, have.UserID, have.Type, want.ProjectID, want.UserID, want.Type), put, probe)
 }
 
-// sourceConsumers gives the source's consumers with only their allocations and generations.
-func (p *pass) sourceConsumers(ctx context.Context, listed []provider) (map[string]*placement.Consumer, error) {
-	out := map[string]*placement.Consumer{}
+// consumersOf gives what the consumers of a side's providers hold, by consumer.
+func (p *pass) consumersOf(ctx context.Context, side *Client, providers []provider) (map[string]placement.Allocations, error) {
+	out := map[string]placement.Allocations{}
 	var mu sync.Mutex
-	err := each(ctx, p, "providers' consumers", listed, func(ctx context.Context, one provider) error {
-		holders, err := p.source.holders(ctx, one.UUID)
+	err := each(ctx, p, "providers' consumers", providers, func(ctx context.Context, one provider) error {
+		holders, err := side.holders(ctx, one.UUID)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		for id, h := range holders {
-			c := out[id]
-			if c == nil {
-				c = &placement.Consumer{UUID: id, Allocations: placement.Allocations{}}
-				out[id] = c
+			if out[id] == nil {
+				out[id] = placement.Allocations{}
 			}
-			c.Generation = max(c.Generation, h.Generation)
-			c.Allocations[one.UUID] = h.Resources
-		}
-		return nil
-	})
-	return out, err
-}
-
-// targetConsumers gives the target's consumers that hold something of any provider of both sides.
-func (p *pass) targetConsumers(ctx context.Context, listed []provider, have []*placement.Provider) (map[string]*placement.Consumer, error) {
-	ids := make(map[string]bool, len(listed))
-	for _, one := range listed {
-		ids[one.UUID] = true
-	}
-	for _, one := range have {
-		ids[one.UUID] = true
-	}
-	out := map[string]*placement.Consumer{}
-	var mu sync.Mutex
-	err := each(ctx, p, "consumers here", slices.Sorted(maps.Keys(ids)), func(ctx context.Context, id string) error {
-		list, err := p.target.Consumers(ctx, placement.ConsumerQuery{Provider: id})
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, c := range list {
-			out[c.UUID] = c
+			out[id][one.UUID] = h.Resources
 		}
 		return nil
 	})
@@ -454,21 +404,21 @@ func (p *pass) targetConsumers(ctx context.Context, listed []provider, have []*p
 }
 
 // extraProviders gives the target's providers that the source does not list.
-func extraProviders(listed []provider, have []*placement.Provider) (extra []provider) {
+func extraProviders(listed, have []provider) (extra []provider) {
 	stays := make(map[string]bool, len(listed))
 	for _, one := range listed {
 		stays[one.UUID] = true
 	}
 	for _, one := range have {
 		if !stays[one.UUID] {
-			extra = append(extra, provider{UUID: one.UUID, Name: one.Name, Parent: one.ParentUUID})
+			extra = append(extra, one)
 		}
 	}
 	return extra
 }
 
 // deleteProviders deletes providers that the source no longer lists, the deepest level first.
-func (p *pass) deleteProviders(ctx context.Context, listed []provider, have []*placement.Provider) error {
+func (p *pass) deleteProviders(ctx context.Context, listed, have []provider) error {
 	for _, level := range slices.Backward(levels(extraProviders(listed, have))) {
 		for _, one := range level {
 			if err := p.found(ProviderExtra, one.UUID, one.Name, func() error { return p.CopyProvider(ctx, one.UUID, "") },

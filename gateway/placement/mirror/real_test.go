@@ -65,7 +65,7 @@ func realFront(t *testing.T, base string) (http.Handler, *Client) {
 }
 
 func TestTap_RealPlacement_CellsBecomeEqualAndBack(t *testing.T) {
-	testlong.Only(t, "TestTap_RandomWrites_AreCopied, TestRemote_WayBack_ContentsAreEqual and TestPass_RecordedPlacement_FillsCells")
+	testlong.Only(t, "TestTap_RandomWrites_AreCopied, TestPass_RandomPlacement_BecomesEqual and TestPass_RecordedPlacement_FillsCells")
 	const steps = 600
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -77,8 +77,9 @@ func TestTap_RealPlacement_CellsBecomeEqualAndBack(t *testing.T) {
 
 	// Tap: Placement answers, and the cells follow.
 	cells := newStore()
+	cells.roomy = true
 	api := apiOf(t, cells)
-	m := New(real, cells, 2)
+	m := New(real, clientOf(t, api), 2)
 	cfg := TapConfig{CompareReads: 1 << 20, CompareSettled: testwait.Limit, PassEvery: time.Hour}
 	t.Run("tap", func(t *testing.T) {
 		tap := running(t, NewTap(cfg, m, front, api, slog.New(slog.DiscardHandler)))
@@ -110,7 +111,7 @@ func TestTap_RealPlacement_CellsBecomeEqualAndBack(t *testing.T) {
 
 	// After the switch the cells answer, and Placement follows, so that one can go back to it.
 	t.Run("back", func(t *testing.T) {
-		back := New(clientOf(t, api), Remote{real}, 2)
+		back := New(clientOf(t, api), real, 2)
 		tap := running(t, NewTap(cfg, back, api, nil, slog.New(slog.DiscardHandler)))
 		w.handler = tap
 		for range steps {
@@ -177,22 +178,24 @@ func TestPass_RecordedPlacement_FillsCells(t *testing.T) {
 		_, _ = w.Write(a.Body)
 	}))
 	cells := newStore()
-	r := mustPass(t, New(source, cells, 0), PassConfig{})
+	cells.roomy = true
+	api := apiOf(t, cells)
+	m := New(source, clientOf(t, api), 0)
+	r := mustPass(t, m, PassConfig{})
 	if r.Failed > 0 || r.Counts[ProviderMissing] != r.Providers || r.Counts[ConsumerMissing] != r.Consumers || r.Providers < 10 || r.Consumers < 10 {
 		t.Errorf("%+v", r)
 	}
-	if again := mustPass(t, New(source, cells, 0), PassConfig{}); !again.Equal() {
+	if again := mustPass(t, m, PassConfig{}); !again.Equal() {
 		t.Errorf("a second pass found %+v", again)
 	}
 	// The API over the cells answers as Placement did.
-	api := apiOf(t, cells)
 	compared := 0
 	for uri, a := range answers {
 		path, query, _ := strings.Cut(uri, "?")
 		if path == "/" || path == "/resource_classes" || path == "/traits" {
 			continue // standard names are of other releases
 		}
-		tap := NewTap(TapConfig{}, New(source, cells, 0), api, api, slog.New(slog.DiscardHandler))
+		tap := NewTap(TapConfig{}, m, api, api, slog.New(slog.DiscardHandler))
 		one := &read{path, query, "placement 1.39", a.Status, a.Body}
 		if got := tap.ask(t.Context(), api, one); !equalAnswers(one, got) {
 			t.Errorf("%s: %s, Placement: %s", uri, shorten(got), shorten(one))
@@ -212,7 +215,7 @@ func record(t *testing.T) {
 		w.step()
 	}
 	all := &recording{Handler: front, got: map[string]pathBody{}}
-	mustPass(t, New(clientOf(t, all), newStore(), 0), PassConfig{})
+	mustPass(t, New(clientOf(t, all), clientOf(t, apiOf(t, newStore())), 0), PassConfig{})
 	var out bytes.Buffer
 	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err != nil {

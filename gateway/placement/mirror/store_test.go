@@ -20,6 +20,8 @@ type store struct {
 	down   error
 	agents map[string]bool
 	writes int
+	// roomy accepts allocations above a capacity.
+	roomy bool
 }
 
 func newStore() *store {
@@ -140,7 +142,7 @@ func (s *store) write(w *placement.Write) error {
 		}
 	}
 	for id := range raised {
-		if p, ok := s.providers[id]; ok && !w.Adopt {
+		if p, ok := s.providers[id]; ok {
 			p.Generation++
 			s.providers[id] = p
 		}
@@ -152,10 +154,10 @@ func (s *store) write(w *placement.Write) error {
 				if !has {
 					return refuse(placement.InventoryMissing, id, "")
 				}
-				if !w.Adopt && float64(s.used(id)[class]) > float64(inv.Total-inv.Reserved)*inv.AllocationRatio {
+				if !s.roomy && float64(s.used(id)[class]) > float64(inv.Total-inv.Reserved)*inv.AllocationRatio {
 					return refuse(placement.CapacityExceeded, id, "")
 				}
-				if !w.Adopt && (n < inv.MinUnit || n > inv.MaxUnit || n%inv.StepSize != 0) {
+				if !s.roomy && (n < inv.MinUnit || n > inv.MaxUnit || n%inv.StepSize != 0) {
 					return refuse(placement.InventoryRefused, id, "")
 				}
 			}
@@ -265,7 +267,7 @@ func (s *store) writeConsumer(w *placement.ConsumerWrite, raised map[string]bool
 		return nil
 	}
 	s.consumers[w.UUID] = placement.Consumer{
-		UUID: w.UUID, Generation: held.Generation + 1 + w.Raise, Allocations: w.Allocations,
+		UUID: w.UUID, Generation: held.Generation + 1, Allocations: w.Allocations,
 		ProjectID: cmp.Or(w.ProjectID, held.ProjectID), UserID: cmp.Or(w.UserID, held.UserID), Type: cmp.Or(w.Type, held.Type, unknownType),
 	}
 	return nil

@@ -19,10 +19,11 @@ import (
 	"cellgate/internal/ingress"
 )
 
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 4 << 20
+
 // TapConfig configures a tap.
 type TapConfig struct {
-	// MaxBody bounds the body of a request, in bytes; 0 for 4 MiB.
-	MaxBody int64
 	// MaxPending bounds the objects that wait to be copied. If more are written, a pass compares everything instead;
 	// 0 for 10,000.
 	MaxPending int
@@ -30,8 +31,7 @@ type TapConfig struct {
 	RetryAfter time.Duration
 	// FinishWithin is how long Run goes on with pending copies after its context ended; 0 for 5 s.
 	FinishWithin time.Duration
-	// PassEvery is how often a quick pass compares everything; 0 for an hour. The first pass, at the start, reads
-	// everything.
+	// PassEvery is how often a pass compares everything, after the one at the start; 0 for an hour.
 	PassEvery time.Duration
 	// CompareReads bounds the source's answers to reads that wait for comparison with the target's; further ones are
 	// not compared; 0 for 100.
@@ -44,7 +44,6 @@ type TapConfig struct {
 }
 
 func (c TapConfig) withDefaults() TapConfig {
-	c.MaxBody = cmp.Or(c.MaxBody, 4<<20)
 	c.MaxPending = cmp.Or(c.MaxPending, 10_000)
 	c.RetryAfter = cmp.Or(c.RetryAfter, 2*time.Second)
 	c.FinishWithin = cmp.Or(c.FinishWithin, 5*time.Second)
@@ -61,7 +60,7 @@ func (c TapConfig) withDefaults() TapConfig {
 type Tap struct {
 	cfg    TapConfig
 	mirror *Mirror
-	// front answers callers: the source.
+	// front answers callers: a proxy of the source.
 	front http.Handler
 	// compared answers reads from the target, for comparison; nil: reads are not compared.
 	compared http.Handler
@@ -75,8 +74,8 @@ type Tap struct {
 	begun, running int
 }
 
-// NewTap makes a tap. front answers callers, and is the source of m: a proxy of a Placement (Proxy), or the API of
-// the cells. Reads are compared with the answers of compared, unless it is nil.
+// NewTap makes a tap. front answers callers: a proxy of the source of m. Reads are compared with the answers of
+// compared, unless it is nil.
 func NewTap(cfg TapConfig, m *Mirror, front, compared http.Handler, log *slog.Logger) *Tap {
 	cfg = cfg.withDefaults()
 	return &Tap{
@@ -132,7 +131,7 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, t.cfg.MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		status := http.StatusBadRequest
 		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
@@ -161,9 +160,9 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // charge counts the bytes of a request's body until release is called.
 func (t *Tap) charge(r *http.Request) (release func(), err error) {
-	size := min(r.ContentLength, t.cfg.MaxBody)
+	size := min(r.ContentLength, maxBody)
 	if size < 0 {
-		size = t.cfg.MaxBody // the length is not known: assume the most
+		size = maxBody // the length is not known: assume the most
 	}
 	if t.cfg.Ingress == nil {
 		return func() {}, nil
@@ -244,9 +243,9 @@ func (t *Tap) Run(ctx context.Context) error {
 // passOver makes a pass at the start, every PassEvery, and when the queue was full. Passes after the first may delete
 // any number of providers, since both sides were equal once.
 func (t *Tap) passOver(ctx context.Context) error {
-	first, quick, failed := true, false, ""
+	first, failed := true, ""
 	for {
-		report, err := t.mirror.Pass(ctx, PassConfig{Quick: quick, AllowDeletions: !first})
+		report, err := t.mirror.Pass(ctx, PassConfig{AllowDeletions: !first})
 		wait := t.cfg.PassEvery
 		switch refused := (*DeletionsError)(nil); {
 		case ctx.Err() != nil:
@@ -260,7 +259,7 @@ func (t *Tap) passOver(ctx context.Context) error {
 			}
 			wait = t.cfg.RetryAfter
 		default:
-			first, quick, failed = false, true, ""
+			first, failed = false, ""
 			t.log.Info("Compared with Placement.", "providers", report.Providers, "consumers", report.Consumers, "differences", report.Counts, "not_put_right", report.Failed)
 			t.mu.Lock()
 			t.status.Passes++
@@ -271,7 +270,6 @@ func (t *Tap) passOver(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-t.queue.overflow:
-			quick = false
 		}
 		timer.Stop()
 	}
