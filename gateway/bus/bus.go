@@ -178,60 +178,60 @@ func (b *Bus) Run(ctx context.Context) error {
 	var cells sync.WaitGroup
 	defer cells.Wait()
 	for _, cell := range b.cells {
-		cells.Go(func() { (&castListener{b: b, cell: cell}).run(ctx) })
+		cells.Go(func() { b.listenForCasts(ctx, cell) })
 	}
-	pause := b.cfg.RetryFrom
-	lastLogged := ""
-	for ctx.Err() == nil {
-		served, err := b.serveAny(ctx, func(broker string) {
-			lastLogged = ""
-			b.log.Info("the message bus is connected", "broker", broker, "vhost", b.transport.vhost, "queue", b.names.common)
-		})
+	b.retry(ctx, func() (served bool, err error) {
+		served, err = b.serve(ctx)
 		b.setState("", err)
 		select {
 		case <-b.draining: // do not reconnect: unfinished requests are left to other gateways
 			<-ctx.Done()
 		default:
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if served {
-			pause = b.cfg.RetryFrom
-		}
-		if text := fmt.Sprint(err); text != lastLogged {
-			lastLogged = text
-			b.log.Warn("the message bus is not connected; conductors wait, or another gateway answers them", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration((0.5 + rand.Float64()/2) * float64(pause))):
-		}
-		pause = min(2*pause, b.cfg.RetryMost)
-	}
+		return served, err
+	}, "the message bus is not connected; conductors wait, or another gateway answers them")
 	return nil
 }
 
-// serveAny connects to one of the brokers, in random order, and serves the topic there until
-// that connection is lost. The error says why it was lost, or why each broker failed.
-func (b *Bus) serveAny(ctx context.Context, tell func(broker string)) (served bool, err error) {
-	var errs []error
-	for _, i := range rand.Perm(len(b.transport.brokers)) {
-		at := b.transport.brokers[i]
-		s, err := b.connect(ctx, at)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", at.address, err))
-			if ctx.Err() != nil {
-				break
-			}
-			continue
-		}
-		b.setState(at.address, nil)
-		tell(at.address)
-		b.on(connected)
-		return true, s.serve(ctx)
+// serve connects to one of the brokers and serves the topic there until that connection is lost. The error says why it
+// was lost, or why each broker failed.
+func (b *Bus) serve(ctx context.Context) (served bool, err error) {
+	s, broker, err := b.connect(ctx)
+	if err != nil {
+		return false, err
 	}
-	return false, errors.Join(errs...)
+	b.setState(broker, nil)
+	b.log.Info("the message bus is connected", "broker", broker, "vhost", b.transport.vhost, "queue", b.names.common)
+	b.on(connected)
+	return true, s.serve(ctx)
+}
+
+// retry calls serve until ctx ends, with pauses that double until a call has served. It logs a failure when its reason
+// is new. A call without an error has found nothing to serve yet.
+func (b *Bus) retry(ctx context.Context, serve func() (served bool, err error), message string, attrs ...any) {
+	pause, logged := b.cfg.RetryFrom, ""
+	for {
+		served, err := serve()
+		if ctx.Err() != nil {
+			return
+		}
+		if served {
+			pause, logged = b.cfg.RetryFrom, ""
+		}
+		wait := idlePause
+		if err != nil {
+			if err.Error() != logged {
+				logged = err.Error()
+				b.log.Warn(message, append(attrs, "err", err)...)
+			}
+			wait, pause = time.Duration((0.5+rand.Float64()/2)*float64(pause)), min(2*pause, b.cfg.RetryMost)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
 }
 
 func (b *Bus) setState(broker string, lost error) {

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -162,28 +161,21 @@ func (n *notifier) connect(ctx context.Context) error {
 	if n.conn != nil {
 		return nil
 	}
-	var errs []error
-	for _, i := range rand.Perm(len(n.transport.brokers)) {
-		at := n.transport.brokers[i]
-		err := n.b.login(ctx, n.transport, at, func(conn *amqp.Connection) error {
-			ch, err := conn.Channel()
-			if err == nil {
-				err = declareTopics(ch, n.b.cfg.Exchange, n.queues, n.b.cfg.Queues)
-			}
-			if err != nil {
-				return err
-			}
-			n.conn = conn
-			n.out, err = newPublisher(conn)
-			return err
-		})
+	_, err := n.b.loginAny(ctx, n.transport, func(conn *amqp.Connection) error {
+		ch, err := conn.Channel()
 		if err == nil {
-			return nil
+			err = declareTopics(ch, n.b.cfg.Exchange, n.queues, n.b.cfg.Queues)
 		}
-		n.disconnect()
-		errs = append(errs, fmt.Errorf("%s: %w", at.address, err))
-	}
-	return errors.Join(errs...)
+		if err != nil {
+			return err
+		}
+		out, err := newPublisher(conn)
+		if err == nil {
+			n.conn, n.out = conn, out
+		}
+		return err
+	})
+	return err
 }
 
 func (n *notifier) disconnect() {
@@ -191,8 +183,6 @@ func (n *notifier) disconnect() {
 		return
 	}
 	_ = n.conn.CloseDeadline(time.Now().Add(closeTimeout)) // the broker has what was confirmed
-	if n.out != nil {
-		<-n.out.ended
-	}
+	<-n.out.ended
 	n.conn, n.out = nil, nil
 }

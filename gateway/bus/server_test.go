@@ -503,7 +503,7 @@ func TestRun_TLS_VerifiesTheBroker(t *testing.T) {
 				c.TLS = func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: tt.roots}, nil }
 			})
 			b.names.common, b.names.own = "scheduler_tls", "scheduler_tls.test"
-			session, err := b.connect(t.Context(), b.transport.brokers[0])
+			session, _, err := b.connect(t.Context())
 			if err == nil {
 				err = session.conn.Close()
 				<-session.out.ended
@@ -518,7 +518,7 @@ func TestRun_TLS_VerifiesTheBroker(t *testing.T) {
 func TestRun_WrongPassword_SaysSoAndIsNotReady(t *testing.T) {
 	s := rabbittest.Start(t)
 	b := newBus(t, &gateway{answer: hosts("a")}, func(c *Config) { c.TransportURL = "rabbit://guest:secret@" + s.Addr() })
-	_, err := b.serveAny(t.Context(), func(string) {})
+	_, err := b.serve(t.Context())
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Fatal(err)
 	}

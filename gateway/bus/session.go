@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -39,14 +40,30 @@ type session struct {
 	deliveries []<-chan amqp.Delivery
 }
 
-// connect logs in to a broker, declares exchanges and queues, and starts consuming.
-func (b *Bus) connect(ctx context.Context, at broker) (*session, error) {
-	s := &session{b: b}
-	err := b.login(ctx, b.transport, at, func(conn *amqp.Connection) error {
-		s.conn = conn
+// connect logs in to one of the brokers, declares exchanges and queues, and starts consuming.
+func (b *Bus) connect(ctx context.Context) (s *session, broker string, err error) {
+	broker, err = b.loginAny(ctx, b.transport, func(conn *amqp.Connection) error {
+		s = &session{b: b, conn: conn}
 		return s.open()
 	})
-	return s, err
+	return s, broker, err
+}
+
+// loginAny logs in to one of a transport's brokers, in random order, and gives its address. The error says why each of
+// them failed.
+func (b *Bus) loginAny(ctx context.Context, t *transport, open func(*amqp.Connection) error) (address string, err error) {
+	var errs []error
+	for _, i := range rand.Perm(len(t.brokers)) {
+		at := t.brokers[i]
+		err := b.login(ctx, t, at, open)
+		if err == nil {
+			return at.address, nil
+		}
+		if errs = append(errs, fmt.Errorf("%s: %w", at.address, err)); ctx.Err() != nil {
+			break
+		}
+	}
+	return "", errors.Join(errs...)
 }
 
 // login logs in to a broker and calls open with the connection, all within connectTimeout. After
