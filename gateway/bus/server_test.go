@@ -303,34 +303,36 @@ func TestDeclare_DefaultOptions_AreThoseOfNovaScheduler(t *testing.T) {
 	}
 }
 
-func TestDeclare_QueueIsThereOtherwise_NamesTheOption(t *testing.T) {
+func TestDeclare_QueueIsThereOtherwise_NamesTheArgument(t *testing.T) {
 	s := rabbittest.Start(t)
 	for i, tt := range []struct {
 		there func(ch *amqp.Channel, queue string) error
+		ours  Queues
 		want  string
 	}{
 		{func(ch *amqp.Channel, q string) error {
 			_, err := ch.QueueDeclare(q, true, false, false, false, nil)
 			return err
-		}, "amqp_durable_queues"},
+		}, Queues{}, "'durable'"},
 		{func(ch *amqp.Channel, q string) error {
 			_, err := ch.QueueDeclare(q, false, true, false, false, nil)
 			return err
-		}, "amqp_auto_delete"},
+		}, Queues{}, "'auto_delete'"},
 		{func(ch *amqp.Channel, q string) error {
 			_, err := ch.QueueDeclare(q, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
 			return err
-		}, "rabbit_quorum_queue"},
+		}, Queues{Durable: true}, "'x-queue-type'"},
 	} {
 		ch, err := s.Open(t).Channel()
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := names{exchange: "nova", common: fmt.Sprint("otherwise_", i), own: "otherwise.own", fanout: fmt.Sprint("otherwise_fanout_", i)}
+		n := names{exchange: fmt.Sprint("otherwise_exchange_", i), common: fmt.Sprint("otherwise_", i), own: "otherwise.own", fanout: fmt.Sprint("otherwise_fanout_", i)}
 		if err := tt.there(ch, n.common); err != nil {
 			t.Fatal(err)
 		}
-		err = declare(ch, n, Queues{TransientTTL: time.Minute})
+		tt.ours.TransientTTL = time.Minute
+		err = declare(ch, n, tt.ours)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), n.common) {
 			t.Errorf("%s: %v", tt.want, err)
 		}

@@ -1,10 +1,6 @@
 package bus
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"regexp"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -62,7 +58,7 @@ type names struct {
 
 // declare declares the exchanges, queues and bindings as nova-scheduler does. A declaration
 // must repeat the options of an existing exchange or queue; the first one to declare creates
-// it.
+// it. The broker's error names the argument that differs.
 func declare(ch *amqp.Channel, n names, q Queues) error {
 	if err := declareTopics(ch, n.exchange, []string{n.common, n.own}, q); err != nil {
 		return err
@@ -74,14 +70,14 @@ func declare(ch *amqp.Channel, n names, q Queues) error {
 func declareTopics(ch *amqp.Channel, exchange string, queues []string, q Queues) error {
 	durable := q.Durable || q.Quorum
 	if err := ch.ExchangeDeclare(exchange, "topic", durable, q.AutoDelete, false, false, nil); err != nil {
-		return explain(err)
+		return err
 	}
 	for _, queue := range queues {
 		if _, err := ch.QueueDeclare(queue, durable, q.AutoDelete, false, false, q.arguments()); err != nil {
-			return explain(err)
+			return err
 		}
 		if err := ch.QueueBind(queue, queue, exchange, false, nil); err != nil {
-			return explain(err)
+			return err
 		}
 	}
 	return nil
@@ -90,40 +86,10 @@ func declareTopics(ch *amqp.Channel, exchange string, queues []string, q Queues)
 // declareFanout makes a queue of casts to all schedulers.
 func declareFanout(ch *amqp.Channel, queue string, q Queues) error {
 	if err := ch.ExchangeDeclare(topic+"_fanout", "fanout", false, true, false, false, nil); err != nil {
-		return explain(err)
+		return err
 	}
 	if _, err := ch.QueueDeclare(queue, false, false, false, false, q.fanoutArguments()); err != nil {
-		return explain(err)
-	}
-	return explain(ch.QueueBind(queue, topic, topic+"_fanout", false, nil))
-}
-
-// inequivalent matches the broker's error for a declaration that differs from the existing one.
-var inequivalent = regexp.MustCompile(`inequivalent arg '([^']+)' for (\w+) '([^']+)'.*?: received (.*?) but current is (.*?)"?$`)
-
-// optionOf gives the options behind an argument of a declaration: the key below gateway.bus,
-// and Nova's in [oslo_messaging_rabbit].
-var optionOf = map[string]string{
-	"durable":                "durable_queues or quorum_queue (Nova's amqp_durable_queues, rabbit_quorum_queue)",
-	"auto_delete":            "auto_delete (Nova's amqp_auto_delete)",
-	"x-ha-policy":            "ha_queues (Nova's rabbit_ha_queues)",
-	"x-queue-type":           "quorum_queue (Nova's rabbit_quorum_queue)",
-	"x-delivery-limit":       "quorum_delivery_limit (Nova's rabbit_quorum_delivery_limit)",
-	"x-max-in-memory-length": "quorum_max_memory_length (Nova's rabbit_quroum_max_memory_length)",
-	"x-max-in-memory-bytes":  "quorum_max_memory_bytes (Nova's rabbit_quroum_max_memory_bytes)",
-	"x-expires":              "transient_queues_ttl (Nova's rabbit_transient_queues_ttl)",
-}
-
-// explain adds to an error which option to set if a declaration differs from the existing one.
-func explain(err error) error {
-	var e *amqp.Error
-	if !errors.As(err, &e) || e.Code != amqp.PreconditionFailed {
 		return err
 	}
-	m := inequivalent.FindStringSubmatch(e.Reason)
-	if m == nil {
-		return err
-	}
-	return fmt.Errorf("%s %s is there with another %s (%s, declared as %s): set gateway.bus.%s to what Nova's services have: %w",
-		m[2], m[3], m[1], m[5], m[4], cmp.Or(optionOf[m[1]], m[1]), err)
+	return ch.QueueBind(queue, topic, topic+"_fanout", false, nil)
 }
