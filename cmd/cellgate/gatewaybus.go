@@ -39,7 +39,7 @@ func (a *assembly) addBus(c config.Bus, legacyCells []string, p novaconf.Service
 	b, err := bus.New(bus.Config{
 		TransportURL: c.TransportURL, Exchange: c.Exchange, Host: cmp.Or(c.Host, machine),
 		Queues: bus.Queues{
-			Durable: c.DurableQueues, AutoDelete: c.AutoDelete, HA: c.HAQueues, Quorum: c.QuorumQueue,
+			Durable: c.DurableQueues, AutoDelete: c.AutoDelete, Quorum: c.QuorumQueue,
 			DeliveryLimit: c.DeliveryLimit, MaxMemoryLength: c.MemoryLength, MaxMemoryBytes: c.MemoryBytes, TransientTTL: c.TransientTTL,
 		},
 		TLS: func() (*tls.Config, error) { return busTLS(c) }, SSL: c.SSL, VerifyHost: c.VerifyHost, Heartbeat: c.Heartbeat, Prefetch: c.Prefetch,

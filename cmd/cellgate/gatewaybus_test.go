@@ -60,7 +60,6 @@ func TestGatewayBus_WrongKeys_AreRefusedWithoutThePassword(t *testing.T) {
 		"gateway.bus.transport_url: must be set":    {"--bus-enabled"},
 		"is not a driver that is served":            {"--bus-enabled", "--bus-transport-url", "kafka://u:secret@h"},
 		"the port is not between 1 and 65535":       {"--bus-enabled", "--bus-transport-url", "rabbit://u:secret@h:x"},
-		"excludes ha_queues":                        {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-ha-queues", "--bus-quorum-queue"},
 		"gateway.bus.verify_host: needs ca":         {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-verify-host"},
 		`gateway.bus.reasons: "all" is none of`:     {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-reasons", "all"},
 		"gateway.bus.cert: and key are set":         {"--bus-enabled", "--bus-transport-url", "rabbit://h", "--bus-cert", "x"},

@@ -14,8 +14,8 @@ const topic = "scheduler"
 type Queues struct {
 	// Durable is amqp_durable_queues, AutoDelete amqp_auto_delete.
 	Durable, AutoDelete bool
-	// HA is rabbit_ha_queues, Quorum rabbit_quorum_queue.
-	HA, Quorum bool
+	// Quorum is rabbit_quorum_queue. There is none for rabbit_ha_queues: RabbitMQ ignores x-ha-policy since 3.0.
+	Quorum bool
 	// DeliveryLimit is rabbit_quorum_delivery_limit, MaxMemoryLength and MaxMemoryBytes
 	// rabbit_quroum_max_memory_length and _bytes; 0 for none.
 	DeliveryLimit, MaxMemoryLength, MaxMemoryBytes int
@@ -26,9 +26,6 @@ type Queues struct {
 // arguments gives the arguments of the topic's queues.
 func (q Queues) arguments() amqp.Table {
 	args := amqp.Table{}
-	if q.HA {
-		args["x-ha-policy"] = "all"
-	}
 	if q.Quorum {
 		args["x-queue-type"] = "quorum"
 		for name, n := range map[string]int{
@@ -38,15 +35,6 @@ func (q Queues) arguments() amqp.Table {
 				args[name] = int64(n)
 			}
 		}
-	}
-	return args
-}
-
-// fanoutArguments gives the arguments of the queue of casts to every scheduler.
-func (q Queues) fanoutArguments() amqp.Table {
-	args := amqp.Table{"x-expires": q.TransientTTL.Milliseconds()}
-	if q.HA {
-		args["x-ha-policy"] = "all"
 	}
 	return args
 }
@@ -88,7 +76,7 @@ func declareFanout(ch *amqp.Channel, queue string, q Queues) error {
 	if err := ch.ExchangeDeclare(topic+"_fanout", "fanout", false, true, false, false, nil); err != nil {
 		return err
 	}
-	if _, err := ch.QueueDeclare(queue, false, false, false, false, q.fanoutArguments()); err != nil {
+	if _, err := ch.QueueDeclare(queue, false, false, false, false, amqp.Table{"x-expires": q.TransientTTL.Milliseconds()}); err != nil {
 		return err
 	}
 	return ch.QueueBind(queue, topic, topic+"_fanout", false, nil)

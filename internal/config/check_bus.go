@@ -14,9 +14,6 @@ func (l *loader) checkBus(b Bus) {
 	if b.Notifications != "" && len(b.NotifyTopics) == 0 {
 		l.bad("gateway.bus.notification_topics", "must name a topic when notification_driver is set")
 	}
-	if b.HAQueues && b.QuorumQueue {
-		l.bad("gateway.bus.quorum_queue", "excludes ha_queues: a queue is one or the other")
-	}
 	if (b.Cert == "") != (b.Key == "") {
 		l.bad("gateway.bus.cert", "and key are set together")
 	}

@@ -70,7 +70,6 @@ type Bus struct {
 	Host          string        `yaml:"host" help:"this gateway's name on the bus, whose own queue is scheduler.HOST; empty means the machine's name"`
 	DurableQueues bool          `yaml:"durable_queues" nova:"[oslo_messaging_rabbit] amqp_durable_queues" help:"Nova's [oslo_messaging_rabbit] amqp_durable_queues; this one and those up to transient_queues_ttl must be what Nova's services have"`
 	AutoDelete    bool          `yaml:"auto_delete" nova:"[oslo_messaging_rabbit] amqp_auto_delete" help:"Nova's amqp_auto_delete"`
-	HAQueues      bool          `yaml:"ha_queues" nova:"[oslo_messaging_rabbit] rabbit_ha_queues" help:"Nova's rabbit_ha_queues"`
 	QuorumQueue   bool          `yaml:"quorum_queue" nova:"[oslo_messaging_rabbit] rabbit_quorum_queue" help:"Nova's rabbit_quorum_queue"`
 	DeliveryLimit int           `yaml:"quorum_delivery_limit" nova:"[oslo_messaging_rabbit] rabbit_quorum_delivery_limit" range:"0.." help:"Nova's rabbit_quorum_delivery_limit; 0 for none"`
 	MemoryLength  int           `yaml:"quorum_max_memory_length" nova:"[oslo_messaging_rabbit] rabbit_quroum_max_memory_length" range:"0.." help:"Nova's rabbit_quroum_max_memory_length; 0 for none"`

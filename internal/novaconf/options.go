@@ -123,7 +123,6 @@ func tableOfOptions() []option {
 		{place: place{"DEFAULT", "control_exchange"}, standard: "nova", needed: true},
 		opt(rabbit, "amqp_durable_queues", boolean, "false"),
 		opt(rabbit, "amqp_auto_delete", boolean, "false"),
-		opt(rabbit, "rabbit_ha_queues", boolean, "false"),
 		opt(rabbit, "rabbit_quorum_queue", boolean, "false"),
 		opt(rabbit, "rabbit_quorum_delivery_limit", integer, "0").from(0),
 		opt(rabbit, "rabbit_quroum_max_memory_length", integer, "0").from(0),
