@@ -20,14 +20,26 @@ func Instant(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// Usage reads a usage from its bytes.
-func Usage(b []byte) (*shard.Usage, error) {
-	m := &storagev1.Usage{}
+// read decodes a row that Row has written.
+func read[M proto.Message, R any](b []byte, m M, row func(M) *R) (*R, error) {
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, err
 	}
-	return rowUsage(m), nil
+	return row(m), nil
 }
+
+// Host reads a host from its bytes, as the functions below read rows of other kinds.
+func Host(b []byte) (*shard.Host, error)   { return read(b, &storagev1.Host{}, rowHost) }
+func Usage(b []byte) (*shard.Usage, error) { return read(b, &storagev1.Usage{}, rowUsage) }
+func Pin(b []byte) (*shard.Pin, error)     { return read(b, &storagev1.Pin{}, rowPin) }
+func Gate(b []byte) (*shard.Gate, error)   { return read(b, &storagev1.Gate{}, rowGate) }
+func Namespace(b []byte) (*shard.Namespace, error) {
+	return read(b, &storagev1.Namespace{}, rowNamespace)
+}
+func AdminState(b []byte) (*shard.AdminState, error) {
+	return read(b, &storagev1.AdminState{}, rowAdminState)
+}
+func Name(b []byte) (*shard.CustomName, error) { return read(b, &storagev1.CustomName{}, rowName) }
 
 func rowUsage(m *storagev1.Usage) *shard.Usage {
 	return &shard.Usage{
@@ -96,30 +108,12 @@ func rowVerdict(v *storagev1.Verdict) shard.Verdict {
 	}
 }
 
-// Pin reads a pin from its bytes.
-func Pin(b []byte) (*shard.Pin, error) {
-	m := &storagev1.Pin{}
-	if err := proto.Unmarshal(b, m); err != nil {
-		return nil, err
-	}
-	return rowPin(m), nil
-}
-
 func rowPin(m *storagev1.Pin) *shard.Pin {
 	p := &shard.Pin{GroupUUID: m.GroupUuid, ServiceHost: m.ServiceHost}
 	for _, h := range m.Holders {
 		p.Holders = append(p.Holders, shard.Holder{ClaimID: h.ClaimId, ExpiresAt: Instant(h.ExpiresAt)})
 	}
 	return p
-}
-
-// Gate reads a gate from its bytes.
-func Gate(b []byte) (*shard.Gate, error) {
-	m := &storagev1.Gate{}
-	if err := proto.Unmarshal(b, m); err != nil {
-		return nil, err
-	}
-	return rowGate(m), nil
 }
 
 func rowGate(m *storagev1.Gate) *shard.Gate {
@@ -129,26 +123,8 @@ func rowGate(m *storagev1.Gate) *shard.Gate {
 	}
 }
 
-// Namespace reads a namespace from its bytes.
-func Namespace(b []byte) (*shard.Namespace, error) {
-	m := &storagev1.Namespace{}
-	if err := proto.Unmarshal(b, m); err != nil {
-		return nil, err
-	}
-	return rowNamespace(m), nil
-}
-
 func rowNamespace(m *storagev1.Namespace) *shard.Namespace {
 	return &shard.Namespace{HostUUID: m.HostUuid, Name: m.Name, Facts: m.Facts, Generation: m.Generation}
-}
-
-// AdminState reads an admin state from its bytes.
-func AdminState(b []byte) (*shard.AdminState, error) {
-	m := &storagev1.AdminState{}
-	if err := proto.Unmarshal(b, m); err != nil {
-		return nil, err
-	}
-	return rowAdminState(m), nil
 }
 
 func rowAdminState(m *storagev1.AdminState) *shard.AdminState {
@@ -157,15 +133,6 @@ func rowAdminState(m *storagev1.AdminState) *shard.AdminState {
 		Since: Instant(m.Since), Until: Instant(m.Until), Generation: m.Generation,
 		Nova: shard.NovaState(m.Nova), NovaReason: m.NovaReason, NovaAt: Instant(m.NovaAt), Silent: m.Silent,
 	}
-}
-
-// Name reads a custom name from its bytes.
-func Name(b []byte) (*shard.CustomName, error) {
-	m := &storagev1.CustomName{}
-	if err := proto.Unmarshal(b, m); err != nil {
-		return nil, err
-	}
-	return rowName(m), nil
 }
 
 func rowName(m *storagev1.CustomName) *shard.CustomName {

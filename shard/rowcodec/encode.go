@@ -47,10 +47,10 @@ func AppendTime(entry []byte, at time.Time) []byte {
 func Row(buf []byte, c shard.Change) (longer []byte, field protowire.Number, row []byte, err error) {
 	at := len(buf)
 	w := wire{b: buf}
+	var m proto.Message
 	switch {
 	case c.Host != nil:
-		field = changeHost
-		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, hostRow(c.Host))
+		field, m = changeHost, hostRow(c.Host)
 	case c.Usage != nil:
 		field = changeUsage
 		w.usage(c.Usage)
@@ -58,20 +58,18 @@ func Row(buf []byte, c shard.Change) (longer []byte, field protowire.Number, row
 		field = changeClaim
 		w.claim(c.Claim)
 	case c.Gate != nil:
-		field = changeGate
-		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, gateRow(c.Gate))
+		field, m = changeGate, gateRow(c.Gate)
 	case c.Namespace != nil:
-		field = changeNamespace
-		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, namespaceRow(c.Namespace))
+		field, m = changeNamespace, namespaceRow(c.Namespace)
 	case c.AdminState != nil:
-		field = changeAdminState
-		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, adminRow(c.AdminState))
+		field, m = changeAdminState, adminRow(c.AdminState)
 	case c.Name != nil:
-		field = changeName
-		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, nameRow(c.Name))
+		field, m = changeName, nameRow(c.Name)
 	default:
-		field = changePin
-		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, pinRow(c.Pin))
+		field, m = changePin, pinRow(c.Pin)
+	}
+	if m != nil {
+		w.b, err = proto.MarshalOptions{}.MarshalAppend(w.b, m)
 	}
 	if err == nil && w.bad {
 		err = errText

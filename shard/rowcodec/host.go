@@ -1,20 +1,9 @@
 package rowcodec
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	storagev1 "cellgate/proto/cellgate/storage/v1"
 	"cellgate/shard"
 )
-
-// Host reads a host from its bytes.
-func Host(b []byte) (*shard.Host, error) {
-	m := &storagev1.Host{}
-	if err := proto.Unmarshal(b, m); err != nil {
-		return nil, err
-	}
-	return rowHost(m), nil
-}
 
 func rowHost(m *storagev1.Host) *shard.Host {
 	h := &shard.Host{

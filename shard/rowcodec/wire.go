@@ -20,11 +20,9 @@ type wire struct {
 }
 
 func (w *wire) text(field protowire.Number, s string) {
-	if s == "" {
-		return
+	if s != "" {
+		w.member(field, s)
 	}
-	w.bad = w.bad || !utf8.ValidString(s)
-	w.b = protowire.AppendString(protowire.AppendTag(w.b, field, protowire.BytesType), s)
 }
 
 func (w *wire) bytes(field protowire.Number, b []byte) {
