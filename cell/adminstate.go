@@ -11,7 +11,7 @@ import (
 )
 
 // adminStates are in the order of cellgatev1.HostAdmin_State.
-var adminStates = []shard.Admin{"", shard.AdminEnabled, shard.AdminDisabled, shard.AdminMaintenance, shard.AdminForcedDown}
+var adminStates = []shard.ConditionState{"", shard.ConditionEnabled, shard.ConditionDisabled, shard.ConditionMaintenance, shard.ConditionForcedDown}
 
 // SetAdminState writes an operator's state of a host through the lane. When it returns, this replica's
 // table shows the state, and no claim that begins later, at any replica, is made against it.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -9,22 +10,23 @@ import (
 )
 
 // AdminState is the operator's state of a host and, while a gateway reads Nova's services, also Nova's. It is a row
-// beside the host's row; reports of agents and imports do not change it. A host without a row is AdminEnabled. Either
+// beside the host's row; reports of agents and imports do not change it. A host without a row is ConditionEnabled. Either
 // state may keep new claims away. The row also records whether the host's agent is silent. Rows are never dropped,
 // also not when the host is enabled again.
 type AdminState struct {
 	HostUUID string
-	State    Admin
+	// State is the operator's.
+	State ConditionState
 	// Reason is for people. By names who set State.
 	Reason string
 	By     string
 	// Since is when State began, zero while neither an operator nor Nova has set a state.
-	// Until is when AdminMaintenance ends, zero for no set end. Store time.
+	// Until is when ConditionMaintenance ends, zero for no set end. Store time.
 	Since time.Time
 	Until time.Time
 	// Nova is the newest state of the host's service in Nova; empty when the service accepts instances. NovaReason is
-	// the reason of NovaDisabled and NovaForcedDown.
-	Nova       NovaState
+	// the reason of ConditionDisabled and ConditionForcedDown.
+	Nova       ConditionState
 	NovaReason string
 	// NovaAt is when Nova wrote the newest state that was read: see SetNovaState.At. Zero: not known.
 	NovaAt time.Time
@@ -36,36 +38,10 @@ type AdminState struct {
 	Generation int64
 }
 
-// Admin is what an operator wants of a host.
-type Admin string
-
-// The administrative states. All but AdminEnabled keep new claims away. Claims that the host already has stay, and
-// can be confirmed, moved away and released as usual.
+// MaxAdminText bounds the characters of a reason and of By. MaxMaintenance is how long a maintenance with an end may
+// last.
 const (
-	AdminEnabled     Admin = "ENABLED"
-	AdminDisabled    Admin = "DISABLED"
-	AdminMaintenance Admin = "MAINTENANCE"
-	// AdminForcedDown: the host counts as down, whatever its agent sends.
-	AdminForcedDown Admin = "FORCED_DOWN"
-)
-
-// NovaState is a state of the host's service in Nova that keeps new claims away.
-type NovaState string
-
-// The states of Nova's service. Each keeps new claims away. With NovaForcedDown and NovaSilent the host also counts
-// as down.
-const (
-	NovaDisabled   NovaState = "DISABLED"
-	NovaForcedDown NovaState = "FORCED_DOWN"
-	// NovaSilent: the service has not written its heartbeat for too long.
-	NovaSilent NovaState = "SILENT"
-)
-
-// MaxAdminReason and MaxAdminBy bound the characters of those texts. MaxMaintenance is how
-// long a maintenance with an end may last.
-const (
-	MaxAdminReason = 255
-	MaxAdminBy     = 255
+	MaxAdminText   = 255
 	MaxMaintenance = 366 * 24 * time.Hour
 )
 
@@ -73,11 +49,12 @@ const (
 // the stored one is not written, unless AsOf is set.
 type SetAdminState struct {
 	HostUUID string
-	State    Admin
-	// Reason must not be empty, except with AdminEnabled.
+	// State is any but ConditionSilent.
+	State ConditionState
+	// Reason must not be empty, except with ConditionEnabled.
 	Reason string
 	By     string
-	// Until or For is the end of AdminMaintenance, in the future and at most MaxMaintenance away; For counts from
+	// Until or For is the end of ConditionMaintenance, in the future and at most MaxMaintenance away; For counts from
 	// now. Both zero: no end.
 	Until time.Time
 	For   time.Duration
@@ -95,7 +72,7 @@ type SetAdminState struct {
 type SetNovaState struct {
 	HostUUID string
 	// State is empty when Nova's service accepts instances.
-	State  NovaState
+	State  ConditionState
 	Reason string
 	// At is when Nova wrote the row that the state was read from. Zero: not known; such a reading is never outdated.
 	At time.Time
@@ -133,7 +110,7 @@ type SetSilent struct {
 	Silent   bool
 }
 
-// EndMaintenance makes a host AdminEnabled if its maintenance is over in store time, and does nothing otherwise.
+// EndMaintenance makes a host ConditionEnabled if its maintenance is over in store time, and does nothing otherwise.
 type EndMaintenance struct {
 	HostUUID string
 }
@@ -141,60 +118,58 @@ type EndMaintenance struct {
 // Withholds reports whether new claims are kept from the host at a moment of store time. A maintenance that is over
 // withholds nothing, even while readers still see its row.
 func (a *AdminState) Withholds(now time.Time) bool {
-	return a != nil && (a.Nova != "" || a.State != AdminEnabled && !a.maintenanceEnded(now))
+	return a != nil && (a.Nova != "" || a.State != ConditionEnabled && !a.maintenanceEnded(now))
 }
 
 // IsSilent is Silent; false for nil.
 func (a *AdminState) IsSilent() bool { return a != nil && a.Silent }
 
 func (a *AdminState) maintenanceEnded(now time.Time) bool {
-	return a.State == AdminMaintenance && !a.Until.IsZero() && !now.Before(a.Until)
+	return a.State == ConditionMaintenance && !a.Until.IsZero() && !now.Before(a.Until)
 }
 
-func (t *transaction) setAdminState(p *SetAdminState) (out Outcome) {
+func (t *transaction) setAdminState(p *SetAdminState) Outcome {
 	until, problem := p.read(t.now)
 	if problem != "" {
 		return refused(fault.InvalidRequest, "%s", problem)
 	}
-	if t.view.Hosts[p.HostUUID] == nil {
-		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
+	h := t.view.Hosts[p.HostUUID]
+	if h == nil {
+		return noHost(p.HostUUID)
 	}
 	old := t.view.AdminStates[p.HostUUID]
-	if p.EndsNova {
-		defer func() {
-			if h := t.view.Hosts[p.HostUUID]; out.Refusal == nil && t.followNova(h, NovaHost{}) != h {
-				t.reassign(t.view.Hosts[p.HostUUID])
-			}
-		}()
-	}
 	if p.AsOf != 0 && old != nil && old.Generation > p.AsOf {
 		return t.refuseOvertaken(p.HostUUID, "what operators want of host "+p.HostUUID, old.Generation, p.AsOf)
 	}
-	if old == nil && p.State == AdminEnabled && p.AsOf == 0 {
+	if p.EndsNova {
+		if followed := t.followNova(h, NovaHost{}); followed != h {
+			t.reassign(followed)
+		}
+	}
+	if old == nil && p.State == ConditionEnabled && p.AsOf == 0 {
 		return Outcome{}
 	}
-	ends := p.EndsNova && old != nil && (old.Nova != "" || !old.NovaAt.IsZero())
-	if old != nil && !ends && old.State == p.State && old.Reason == p.Reason && old.Until.Equal(until) && (old.By == p.By || p.State == AdminEnabled) {
-		if p.AsOf == 0 {
-			return Outcome{AdminState: old}
+	n := t.adminStateOf(p.HostUUID)
+	n.State, n.Reason, n.Until = p.State, p.Reason, until
+	if p.EndsNova {
+		n.Nova, n.NovaReason, n.NovaAt = "", "", time.Time{}
+	}
+	same := old != nil && n.State == old.State && n.Reason == old.Reason && n.Until.Equal(old.Until) && n.Nova == old.Nova && n.NovaAt.Equal(old.NovaAt) &&
+		(p.By == old.By || p.State == ConditionEnabled)
+	if same && p.AsOf == 0 {
+		return Outcome{AdminState: old}
+	}
+	if !same {
+		n.By = p.By
+		if old == nil || old.State != p.State || old.Since.IsZero() {
+			n.Since = t.now
 		}
-		again := *old
-		return Outcome{AdminState: t.putAdminState(&again)}
-	}
-	n := &AdminState{
-		HostUUID: p.HostUUID, State: p.State, Reason: p.Reason, By: p.By, Since: t.now, Until: until,
-	}
-	if old != nil && old.State == p.State && !old.Since.IsZero() {
-		n.Since = old.Since
-	}
-	if old != nil {
-		n.Silent = old.Silent
-	}
-	if old != nil && !p.EndsNova {
-		n.Nova, n.NovaReason, n.NovaAt = old.Nova, old.NovaReason, old.NovaAt
 	}
 	return Outcome{AdminState: t.putAdminState(n)}
 }
+
+// noHost refuses an operation on a host that does not exist.
+func noHost(uuid string) Outcome { return refused(fault.NotFound, "host %s is not in this cell", uuid) }
 
 // refuseOvertaken refuses an operation whose AsOf is older than the row's generation.
 func (t *transaction) refuseOvertaken(host, what string, is, asOf int64) Outcome {
@@ -204,11 +179,8 @@ func (t *transaction) refuseOvertaken(host, what string, is, asOf int64) Outcome
 }
 
 func (t *transaction) setNovaState(p *SetNovaState) Outcome {
-	if problem := p.problem(); problem != "" {
-		return refused(fault.InvalidRequest, "%s", problem)
-	}
 	if t.view.Hosts[p.HostUUID] == nil {
-		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
+		return noHost(p.HostUUID)
 	}
 	old := t.view.AdminStates[p.HostUUID]
 	if p.isRecorded(old) || p.Outdated(old, t.now) {
@@ -223,12 +195,9 @@ func (t *transaction) setNovaState(p *SetNovaState) Outcome {
 }
 
 func (t *transaction) setSilent(p *SetSilent) Outcome {
-	if !isID(p.HostUUID) {
-		return refused(fault.InvalidRequest, "%s", "host_uuid: "+idRule)
-	}
 	h := t.view.Hosts[p.HostUUID]
 	if h == nil {
-		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
+		return noHost(p.HostUUID)
 	}
 	old := t.view.AdminStates[p.HostUUID]
 	if p.Silent == old.IsSilent() || p.Silent && h.Imported {
@@ -245,21 +214,17 @@ func (t *transaction) adminStateOf(host string) *AdminState {
 		n := *old
 		return &n
 	}
-	return &AdminState{HostUUID: host, State: AdminEnabled}
+	return &AdminState{HostUUID: host, State: ConditionEnabled}
 }
 
 func (t *transaction) endMaintenance(p *EndMaintenance) Outcome {
-	if !isID(p.HostUUID) {
-		return refused(fault.InvalidRequest, "%s", "host_uuid: "+idRule)
-	}
 	old := t.view.AdminStates[p.HostUUID]
 	if old == nil || !old.maintenanceEnded(t.now) {
 		return Outcome{AdminState: old}
 	}
-	return Outcome{AdminState: t.putAdminState(&AdminState{
-		HostUUID: p.HostUUID, State: AdminEnabled, Reason: old.Reason, By: old.By, Since: old.Until,
-		Nova: old.Nova, NovaReason: old.NovaReason, NovaAt: old.NovaAt, Silent: old.Silent,
-	})}
+	n := t.adminStateOf(p.HostUUID)
+	n.State, n.Since, n.Until = ConditionEnabled, old.Until, time.Time{}
+	return Outcome{AdminState: t.putAdminState(n)}
 }
 
 // putAdminState writes a row. The host's usage is written with it (touchUsage).
@@ -283,58 +248,48 @@ func (t *transaction) touchUsage(host string, generation int64) {
 	t.touch(usageRow, host)
 }
 
-// problem says what is wrong with the operation; "" for nothing.
+func (p *SetSilent) problem() string      { return idsProblem("host_uuid", p.HostUUID) }
+func (p *EndMaintenance) problem() string { return idsProblem("host_uuid", p.HostUUID) }
+
 func (p *SetNovaState) problem() string {
-	if !isID(p.HostUUID) {
-		return "host_uuid: " + idRule
-	}
 	switch p.State {
-	case NovaDisabled, NovaForcedDown:
-	case "", NovaSilent:
+	case ConditionDisabled, ConditionForcedDown:
+	case "", ConditionSilent:
 		if p.Reason != "" {
-			return fmt.Sprintf("reason: only %s and %s have one", NovaDisabled, NovaForcedDown)
+			return fmt.Sprintf("reason: only %s and %s have one", ConditionDisabled, ConditionForcedDown)
 		}
 	default:
-		return fmt.Sprintf("state: is %q, must be empty or one of %s, %s, %s", p.State, NovaDisabled, NovaForcedDown, NovaSilent)
+		return fmt.Sprintf("state: is %q, must be empty or one of %s, %s, %s", p.State, ConditionDisabled, ConditionForcedDown, ConditionSilent)
 	}
-	if problem := textProblem("reason", p.Reason); problem != "" {
-		return problem
+	return cmp.Or(idsProblem("host_uuid", p.HostUUID), shortTextProblem("reason", p.Reason))
+}
+
+// shortTextProblem says what is wrong with a reason, or with a name of who set a state; "" for nothing.
+func shortTextProblem(path, text string) string {
+	if utf8.RuneCountInString(text) > MaxAdminText {
+		return fmt.Sprintf("%s: must have at most %d characters", path, MaxAdminText)
 	}
-	if utf8.RuneCountInString(p.Reason) > MaxAdminReason {
-		return fmt.Sprintf("reason: must have at most %d characters", MaxAdminReason)
-	}
-	return ""
+	return textProblem(path, text)
 }
 
 // read gives the end of a maintenance, zero for none, or what is wrong with the operation.
 func (p *SetAdminState) read(now time.Time) (until time.Time, problem string) {
-	if !isID(p.HostUUID) {
-		return until, "host_uuid: " + idRule
-	}
-	for _, text := range [...]struct {
-		path, is string
-		most     int
-	}{{"reason", p.Reason, MaxAdminReason}, {"by", p.By, MaxAdminBy}} {
-		if problem = textProblem(text.path, text.is); problem != "" {
-			return until, problem
-		}
-		if utf8.RuneCountInString(text.is) > text.most {
-			return until, fmt.Sprintf("%s: must have at most %d characters", text.path, text.most)
-		}
+	if problem = cmp.Or(idsProblem("host_uuid", p.HostUUID), shortTextProblem("reason", p.Reason), shortTextProblem("by", p.By)); problem != "" {
+		return until, problem
 	}
 	if p.AsOf < 0 {
 		return until, "as_of_generation: must not be below 0"
 	}
 	ends := !p.Until.IsZero() || p.For != 0
 	switch p.State {
-	case AdminEnabled, AdminDisabled, AdminMaintenance, AdminForcedDown:
+	case ConditionEnabled, ConditionDisabled, ConditionMaintenance, ConditionForcedDown:
 	default:
-		return until, fmt.Sprintf("admin_state: is %q, must be one of %s, %s, %s, %s", p.State, AdminEnabled, AdminDisabled, AdminMaintenance, AdminForcedDown)
+		return until, fmt.Sprintf("admin_state: is %q, must be one of %s, %s, %s, %s", p.State, ConditionEnabled, ConditionDisabled, ConditionMaintenance, ConditionForcedDown)
 	}
 	switch {
-	case p.State != AdminEnabled && p.Reason == "":
+	case p.State != ConditionEnabled && p.Reason == "":
 		return until, "reason: must say why: whoever finds the host so asks"
-	case ends && p.State != AdminMaintenance:
+	case ends && p.State != ConditionMaintenance:
 		return until, fmt.Sprintf("until: only a maintenance has an end, not %s", p.State)
 	case !p.Until.IsZero() && p.For != 0:
 		return until, "until: must not be set beside lasts"

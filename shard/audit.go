@@ -1,10 +1,6 @@
 package shard
 
-import (
-	"slices"
-
-	"cellgate/internal/fault"
-)
+import "slices"
 
 // Audit compares a host's stored usage with the sum of its live claims, in one transaction. An unknown host is
 // audited too.
@@ -23,11 +19,10 @@ type Audited struct {
 	Differs bool
 }
 
+func (a *Audit) problem() string { return idsProblem("host_uuid", a.HostUUID) }
+
 // audit reads a host; see Audit.
 func (t *transaction) audit(a *Audit) Outcome {
-	if !isID(a.HostUUID) {
-		return refused(fault.InvalidRequest, "host_uuid: %s", idRule)
-	}
 	found := &Audited{Usage: t.view.Usages[a.HostUUID], Sum: Usage{HostUUID: a.HostUUID}}
 	for _, id := range t.liveOn(a.HostUUID) {
 		found.Sum.count(t.view.Claims[id], +1)

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 
 	"cellgate/internal/fault"
@@ -10,9 +11,6 @@ import (
 // most one live claim, and one beside it that moves it (I2). A provider is never taken over capacity (I1). Hard group
 // policies hold (I9).
 func (t *transaction) makeClaim(n *NewClaim) Outcome {
-	if r := n.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	if c := t.view.Claims[n.ClaimID]; c != nil {
 		return repeatClaim(c, n)
 	}
@@ -82,9 +80,7 @@ func (t *transaction) movesAnother(c *Claim) bool {
 
 // hasClaim refuses because of a live claim of the consumer.
 func hasClaim(consumer string, c *Claim) Outcome {
-	o := refused(fault.AlreadyExists, "consumer %s already has claim %s", consumer, c.ClaimID)
-	o.Claim = c
-	return o
+	return refusedFor(c, fault.AlreadyExists, "consumer %s already has claim %s", consumer, c.ClaimID)
 }
 
 // openHost gives a host that accepts claims, or the reason why it does not.
@@ -93,22 +89,18 @@ func (t *transaction) openHost(uuid string) (*Host, *Refusal) {
 	if h == nil {
 		return nil, &Refusal{Kind: fault.NotFound, Message: fmt.Sprintf("host_uuid: no host %s in this cell", uuid)}
 	}
-	if h.ServiceHost == "" {
-		return nil, &Refusal{
-			Kind: fault.NoValidHost, Message: fmt.Sprintf("resource provider %s has no compute service", uuid),
-			Filter: "ComputeFilter", Detail: "no compute service",
-		}
+	why := ""
+	if a := t.view.AdminStates[uuid]; h.ServiceHost == "" {
+		why = "no compute service"
+	} else if h.Disabled {
+		why = "disabled"
+	} else if a.Withholds(t.now) {
+		why = a.Withholding().Text()
 	}
-	if h.Disabled {
+	if why != "" {
 		return nil, &Refusal{
-			Kind: fault.NoValidHost, Message: fmt.Sprintf("host %s is disabled", h.ServiceHost),
-			Filter: "ComputeFilter", Detail: "disabled",
-		}
-	}
-	if a := t.view.AdminStates[uuid]; a.Withholds(t.now) {
-		return nil, &Refusal{
-			Kind: fault.NoValidHost, Message: fmt.Sprintf("host %s takes no new claims: %s", h.ServiceHost, a.Withholding().Text()),
-			Filter: "ComputeFilter", Detail: a.Withholding().Text(),
+			Kind: fault.NoValidHost, Message: fmt.Sprintf("host %s takes no new claims: %s", cmp.Or(h.ServiceHost, uuid), why),
+			Filter: "ComputeFilter", Detail: why,
 		}
 	}
 	return h, nil
@@ -121,9 +113,7 @@ func repeatClaim(c *Claim, n *NewClaim) Outcome {
 	case c.State == Rejected:
 		return rejection(c)
 	case !c.State.Live():
-		o := refused(fault.ClaimExpired, "claim %s has ended: %s", c.ClaimID, c.State)
-		o.Claim = c
-		return o
+		return refusedFor(c, fault.ClaimExpired, "claim %s has ended: %s", c.ClaimID, c.State)
 	case c.HostUUID != n.HostUUID:
 		return refused(fault.InvalidRequest, "host_uuid: claim %s is on another host", c.ClaimID)
 	case !sameAllocations(c.Allocations, n.Allocations):

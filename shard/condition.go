@@ -25,15 +25,21 @@ const (
 	SourceAgent    ConditionSource = "AGENT"
 )
 
-// ConditionState is the kind of a condition.
+// ConditionState is the kind of a condition, and a state that an operator or Nova's service gives a host. Every state
+// but ConditionEnabled keeps new claims away. Claims that the host already has stay, and can be confirmed, moved away
+// and released as usual.
 type ConditionState string
 
-// The states.
+// The states. With ConditionForcedDown and ConditionSilent the host also counts as down.
 const (
-	ConditionDisabled    ConditionState = "DISABLED"
+	// ConditionEnabled is no condition: an operator's state alone.
+	ConditionEnabled  ConditionState = "ENABLED"
+	ConditionDisabled ConditionState = "DISABLED"
+	// ConditionMaintenance is an operator's alone, and may have an end.
 	ConditionMaintenance ConditionState = "MAINTENANCE"
 	ConditionForcedDown  ConditionState = "FORCED_DOWN"
-	ConditionSilent      ConditionState = "SILENT"
+	// ConditionSilent: Nova's service or the agent has sent no heartbeat for too long.
+	ConditionSilent ConditionState = "SILENT"
 )
 
 // Conditions gives those of a host's row: the operator's, then that of Nova's service, then the agent's. A
@@ -43,11 +49,11 @@ func (a *AdminState) Conditions() Conditions {
 		return nil
 	}
 	var all Conditions
-	if a.State != AdminEnabled && a.State != "" {
-		all = append(all, Condition{SourceOperator, ConditionState(a.State), a.Reason, a.Until})
+	if a.State != ConditionEnabled && a.State != "" {
+		all = append(all, Condition{SourceOperator, a.State, a.Reason, a.Until})
 	}
 	if a.Nova != "" {
-		all = append(all, Condition{Source: SourceNova, State: ConditionState(a.Nova), Reason: a.NovaReason})
+		all = append(all, Condition{Source: SourceNova, State: a.Nova, Reason: a.NovaReason})
 	}
 	if a.Silent {
 		all = append(all, Condition{Source: SourceAgent, State: ConditionSilent})

@@ -1,10 +1,6 @@
 package shard
 
-import (
-	"fmt"
-
-	"cellgate/internal/fault"
-)
+import "fmt"
 
 // NameKind is a registry of custom names.
 type NameKind string
@@ -29,29 +25,23 @@ type CustomName struct {
 	Gone bool
 }
 
-func (t *transaction) putName(n NameRef) Outcome {
-	if r := n.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
-	if t.view.Names[n] {
+func (t *transaction) putName(n *NameRef) Outcome {
+	if t.view.Names[*n] {
 		return Outcome{}
 	}
-	t.setName(n, true)
+	t.setName(*n, true)
 	return Outcome{Created: true}
 }
 
-func (t *transaction) deleteName(n NameRef) Outcome {
-	if r := n.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
-	if !t.view.Names[n] {
+func (t *transaction) deleteName(n *NameRef) Outcome {
+	if !t.view.Names[*n] {
 		reason := TraitNotFound
 		if n.Kind == ClassName {
 			reason = ClassNotFound
 		}
 		return *denied(PlacementRefusal{Reason: reason, Name: n.Name})
 	}
-	t.setName(n, false)
+	t.setName(*n, false)
 	return Outcome{}
 }
 
@@ -60,7 +50,7 @@ func (t *transaction) setName(n NameRef, is bool) {
 	t.touch(nameRow, string(n.Kind)+" "+n.Name)
 }
 
-func (n NameRef) problem() string {
+func (n *NameRef) problem() string {
 	switch {
 	case n.Kind != ClassName && n.Kind != TraitName:
 		return fmt.Sprintf("kind: is %q, must be CLASS or TRAIT", n.Kind)

@@ -83,50 +83,58 @@ func (t *transaction) decideOp(op *Op) Outcome {
 	}
 	switch {
 	case op.PutHost != nil:
-		return t.putHost(op.PutHost)
+		return valid(t, op.PutHost, (*transaction).putHost)
 	case op.Claim != nil:
-		return t.makeClaim(op.Claim)
+		return valid(t, op.Claim, (*transaction).makeClaim)
 	case op.Confirm != nil:
-		return t.confirm(op.Confirm)
+		return valid(t, op.Confirm, (*transaction).confirm)
 	case op.Release != nil:
-		return t.release(op.Release)
+		return valid(t, op.Release, (*transaction).release)
 	case op.Expire != nil:
-		return t.expire(op.Expire)
+		return valid(t, op.Expire, (*transaction).expire)
 	case op.Pin != nil:
-		return t.pinGroup(op.Pin)
+		return valid(t, op.Pin, (*transaction).pinGroup)
 	case op.Swap != nil:
-		return t.swap(op.Swap)
+		return valid(t, op.Swap, (*transaction).swap)
 	case op.Transfer != nil:
-		return t.transfer(op.Transfer)
+		return valid(t, op.Transfer, (*transaction).transfer)
 	case op.TakeOver != nil:
-		return t.takeOver(op.TakeOver)
+		return valid(t, op.TakeOver, (*transaction).takeOver)
 	case op.MoveGate != nil:
-		return t.moveGate(op.MoveGate)
+		return valid(t, op.MoveGate, (*transaction).moveGate)
 	case op.PutFacts != nil:
 		return t.putFacts(op.PutFacts)
 	case op.RecordVerdict != nil:
-		return t.recordVerdict(op.RecordVerdict)
+		return valid(t, op.RecordVerdict, (*transaction).recordVerdict)
 	case op.Audit != nil:
-		return t.audit(op.Audit)
+		return valid(t, op.Audit, (*transaction).audit)
 	case op.SetAdminState != nil:
 		return t.setAdminState(op.SetAdminState)
 	case op.SetNovaState != nil:
-		return t.setNovaState(op.SetNovaState)
+		return valid(t, op.SetNovaState, (*transaction).setNovaState)
 	case op.SetSilent != nil:
-		return t.setSilent(op.SetSilent)
+		return valid(t, op.SetSilent, (*transaction).setSilent)
 	case op.EndMaintenance != nil:
-		return t.endMaintenance(op.EndMaintenance)
+		return valid(t, op.EndMaintenance, (*transaction).endMaintenance)
 	case op.RemoveHost != nil:
-		return t.removeHost(op.RemoveHost)
+		return valid(t, op.RemoveHost, (*transaction).removeHost)
 	case op.WritePlacement != nil:
-		return t.writePlacement(op.WritePlacement)
+		return valid(t, op.WritePlacement, (*transaction).writePlacement)
 	case op.PutName != nil:
-		return t.putName(*op.PutName)
+		return valid(t, op.PutName, (*transaction).putName)
 	case op.DeleteName != nil:
-		return t.deleteName(*op.DeleteName)
+		return valid(t, op.DeleteName, (*transaction).deleteName)
 	default:
-		return t.unpinGroup(op.Unpin)
+		return valid(t, op.Unpin, (*transaction).unpinGroup)
 	}
+}
+
+// valid runs an operation, or refuses it if it has a problem.
+func valid[T interface{ problem() string }](t *transaction, op T, run func(*transaction, T) Outcome) Outcome {
+	if r := op.problem(); r != "" {
+		return refused(fault.InvalidRequest, "%s", r)
+	}
+	return run(t, op)
 }
 
 // nextWriteTime is the UpdatedAt of the next row of a claim: now, but at least a microsecond later than the old
@@ -140,6 +148,13 @@ func (t *transaction) nextWriteTime(c *Claim) time.Time {
 
 func refused(kind fault.Kind, format string, args ...any) Outcome {
 	return Outcome{Refusal: &Refusal{Kind: kind, Message: fmt.Sprintf(format, args...)}}
+}
+
+// refusedFor refuses an operation because of a claim, which the outcome has.
+func refusedFor(c *Claim, kind fault.Kind, format string, args ...any) Outcome {
+	o := refused(kind, format, args...)
+	o.Claim = c
+	return o
 }
 
 func (t *transaction) touch(kind rowKind, id string) {

@@ -65,9 +65,6 @@ type MoveGate struct {
 
 // moveGate is the compare-and-swap of the gate's row.
 func (t *transaction) moveGate(m *MoveGate) Outcome {
-	if r := m.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	old := t.view.Gate
 	revision := int64(0)
 	if old != nil {

@@ -52,10 +52,10 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 			}
 			return Op{RecordVerdict: &RecordVerdict{ClaimID: id, HostUUID: host.Draw(t, "host"), Verdict: v, End: end}}
 		case "admin":
-			p := &SetAdminState{HostUUID: host.Draw(t, "host"), Reason: "why", By: "me", State: rapid.SampledFrom([]Admin{
-				AdminEnabled, AdminEnabled, AdminDisabled, AdminMaintenance, AdminMaintenance, AdminForcedDown,
+			p := &SetAdminState{HostUUID: host.Draw(t, "host"), Reason: "why", By: "me", State: rapid.SampledFrom([]ConditionState{
+				ConditionEnabled, ConditionEnabled, ConditionDisabled, ConditionMaintenance, ConditionMaintenance, ConditionForcedDown,
 			}).Draw(t, "state")}
-			if p.State == AdminMaintenance {
+			if p.State == ConditionMaintenance {
 				switch s := time.Duration(rapid.IntRange(0, 30).Draw(t, "s")) * time.Second; {
 				case rapid.Bool().Draw(t, "until?"):
 					p.Until = time.Unix(1000, 0).UTC().Add(5 * s)
@@ -63,12 +63,12 @@ func genOp(hosts, consumers, claims int) *rapid.Generator[Op] {
 					p.For = s
 				}
 			}
-			p.EndsNova = p.State == AdminEnabled && rapid.Bool().Draw(t, "ends?")
+			p.EndsNova = p.State == ConditionEnabled && rapid.Bool().Draw(t, "ends?")
 			p.AsOf = rapid.SampledFrom([]int64{0, 1, 5}).Draw(t, "as of") // nameGenerations sets the generation
 			return Op{SetAdminState: p}
 		case "nova":
-			p := &SetNovaState{HostUUID: host.Draw(t, "host"), State: rapid.SampledFrom([]NovaState{"", "", NovaDisabled, NovaForcedDown, NovaSilent}).Draw(t, "state")}
-			if p.State == NovaDisabled || p.State == NovaForcedDown {
+			p := &SetNovaState{HostUUID: host.Draw(t, "host"), State: rapid.SampledFrom([]ConditionState{"", "", ConditionDisabled, ConditionForcedDown, ConditionSilent}).Draw(t, "state")}
+			if p.State == ConditionDisabled || p.State == ConditionForcedDown {
 				p.Reason = "why"
 			}
 			if at := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 1000}).Draw(t, "at"); at > 0 { // 1000: a wrong clock

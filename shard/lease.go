@@ -22,9 +22,6 @@ func (t *transaction) leaseIsOver(c *Claim) bool { return !t.now.Before(c.Expire
 // The claim that it moves is released with it, if that is live and of the same consumer. Once either was transferred,
 // each consumer releases its own.
 func (t *transaction) confirm(ref *ClaimRef) Outcome {
-	if r := ref.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	c := t.view.Claims[ref.ClaimID]
 	if c == nil || c.ConsumerUUID != ref.ConsumerUUID {
 		return refused(fault.NotFound, "no claim %s of consumer %s", ref.ClaimID, ref.ConsumerUUID)
@@ -49,18 +46,14 @@ func (t *transaction) confirm(ref *ClaimRef) Outcome {
 		again := *c
 		again.ConsumerGeneration = t.consumerGeneration(c.ConsumerUUID) + 1
 		if why := t.whyLost(&again); why != "" {
-			o := refused(fault.ClaimExpired, "claim %s expired, and cannot be taken again: %s", c.ClaimID, why)
-			o.Claim = c
-			return o
+			return refusedFor(c, fault.ClaimExpired, "claim %s expired, and cannot be taken again: %s", c.ClaimID, why)
 		}
 		if ref.Reinstate {
 			return Outcome{Claim: t.reinstateClaim(&again)}
 		}
 		return Outcome{Claim: t.confirmClaim(again.awaiting(true))}
 	default:
-		o := refused(fault.ClaimExpired, "claim %s was released", c.ClaimID)
-		o.Claim = c
-		return o
+		return refusedFor(c, fault.ClaimExpired, "claim %s was released", c.ClaimID)
 	}
 }
 
@@ -127,9 +120,6 @@ func (t *transaction) whyLost(c *Claim) string {
 // release ends a claim, unless the reference protects it (ClaimRef.Attempt, ClaimRef.PendingOnly, ClaimRef.Unchanged,
 // ClaimRef.ReportedGoneBy). An unknown claim_id becomes a tombstone, so that a late NewClaim with it is refused.
 func (t *transaction) release(ref *ClaimRef) Outcome {
-	if r := ref.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	c := t.view.Claims[ref.ClaimID]
 	switch {
 	case c == nil && ref.ReportedGoneBy != nil:
@@ -146,23 +136,15 @@ func (t *transaction) release(ref *ClaimRef) Outcome {
 	case c.State == Released, c.State == Rejected:
 		return Outcome{Claim: c}
 	case ref.Unchanged != nil && !c.UpdatedAt.Equal(*ref.Unchanged):
-		o := refused(fault.StaleGeneration, "claim %s was changed since it was looked at", c.ClaimID)
-		o.Claim = c
-		return o
+		return refusedFor(c, fault.StaleGeneration, "claim %s was changed since it was looked at", c.ClaimID)
 	case ref.ReportedGoneBy != nil:
 		if why := t.whyNotGone(c, *ref.ReportedGoneBy, ref.Deleted); why != "" {
-			o := refused(fault.StaleGeneration, "claim %s stays: %s", c.ClaimID, why)
-			o.Claim = c
-			return o
+			return refusedFor(c, fault.StaleGeneration, "claim %s stays: %s", c.ClaimID, why)
 		}
 	case c.State == Confirmed && (ref.PendingOnly || ref.Attempt != ""):
-		o := refused(fault.AlreadyExists, "claim %s is confirmed", c.ClaimID)
-		o.Claim = c
-		return o
+		return refusedFor(c, fault.AlreadyExists, "claim %s is confirmed", c.ClaimID)
 	case ref.Attempt != "" && ref.Attempt != c.Attempt:
-		o := refused(fault.AlreadyExists, "claim %s was kept by another attempt", c.ClaimID)
-		o.Claim = c
-		return o
+		return refusedFor(c, fault.AlreadyExists, "claim %s was kept by another attempt", c.ClaimID)
 	}
 	// An EXPIRED claim is released too: a late confirm cannot bring it back.
 	return Outcome{Claim: t.setState(c, Released)}
@@ -195,9 +177,6 @@ func (t *transaction) whyNotGone(c *Claim, by Registration, deleted time.Time) s
 
 // takeOver gives a live claim to another attempt. The earlier attempt can no longer release it.
 func (t *transaction) takeOver(ref *ClaimRef) Outcome {
-	if r := ref.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	if ref.Attempt == "" {
 		return refused(fault.InvalidRequest, "attempt: must not be empty")
 	}
@@ -206,7 +185,7 @@ func (t *transaction) takeOver(ref *ClaimRef) Outcome {
 	case c == nil || c.ConsumerUUID != ref.ConsumerUUID:
 		return refused(fault.NotFound, "no claim %s of consumer %s", ref.ClaimID, ref.ConsumerUUID)
 	case !c.State.Live():
-		return refuseEnded(c, "has ended: "+string(c.State))
+		return refusedFor(c, fault.ClaimExpired, "claim %s has ended: %s", c.ClaimID, c.State)
 	case c.Attempt == ref.Attempt:
 		return Outcome{Claim: c}
 	}
@@ -219,9 +198,6 @@ func (t *transaction) takeOver(ref *ClaimRef) Outcome {
 // expire ends a PENDING claim whose lease is over, and does nothing to any other. If Nova's migration holds the
 // instance's former claim, the claim is confirmed instead (isMovedByNova).
 func (t *transaction) expire(ref *ClaimRef) Outcome {
-	if r := ref.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	c := t.view.Claims[ref.ClaimID]
 	if c == nil || c.ConsumerUUID != ref.ConsumerUUID {
 		return Outcome{}

@@ -93,9 +93,7 @@ func (t *transaction) followNova(old *Host, nova NovaHost) *Host {
 	}
 	h := old.reported()
 	h.follow(&nova)
-	h.Generation = t.nextGeneration(h.UUID)
-	t.view.Hosts[h.UUID] = h
-	t.touch(hostRow, h.UUID)
+	t.putHostRow(h)
 	return h
 }
 

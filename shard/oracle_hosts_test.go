@@ -25,7 +25,7 @@ func (o *oracle) counted(host string, always bool, say func() answer) answer {
 
 // operate sets an operator's state; an end that has passed is refused. With over, the write names a
 // generation, and is refused as stale if the state was written since.
-func (o *oracle) operate(now time.Time, host string, state Admin, until time.Time, ends, over bool) answer {
+func (o *oracle) operate(now time.Time, host string, state ConditionState, until time.Time, ends, over bool) answer {
 	if !until.IsZero() && !until.After(now) {
 		return answer{kind: fault.InvalidRequest}
 	}
@@ -44,7 +44,7 @@ func (o *oracle) operate(now time.Time, host string, state Admin, until time.Tim
 		o.putRow(o.reported[host])
 		o.reassign(host)
 	}
-	if state == AdminEnabled && o.admin[host] == "" && !over {
+	if state == ConditionEnabled && o.admin[host] == "" && !over {
 		return answer{}
 	}
 	o.admin[host], o.ends[host], o.because[host] = state, until, true
@@ -70,7 +70,7 @@ func (o *oracle) serve(now time.Time, p *SetNovaState) answer {
 	}
 	o.nova[host], o.novaAt[host] = state, at
 	if o.admin[host] == "" {
-		o.admin[host] = AdminEnabled
+		o.admin[host] = ConditionEnabled
 	}
 	return o.adminStateOf(host)
 }
@@ -87,7 +87,7 @@ func (o *oracle) hush(host string, silent bool) answer {
 		delete(o.silent, host)
 	}
 	if o.silent[host] && o.admin[host] == "" {
-		o.admin[host] = AdminEnabled
+		o.admin[host] = ConditionEnabled
 	}
 	return o.adminStateOf(host)
 }
@@ -100,10 +100,10 @@ func (o *oracle) adminStateOf(host string) answer {
 // keepsAway is the refusal of new claims by an operator's or Nova's state of the host; nil: neither
 // refuses.
 func (o *oracle) keepsAway(now time.Time, host string) *answer {
-	how := map[Admin]string{
-		AdminDisabled: "disabled by operator: why", AdminMaintenance: "in maintenance: why", AdminForcedDown: "forced down by operator: why",
+	how := map[ConditionState]string{
+		ConditionDisabled: "disabled by operator: why", ConditionMaintenance: "in maintenance: why", ConditionForcedDown: "forced down by operator: why",
 	}[o.admin[host]]
-	byNova := map[NovaState]string{NovaDisabled: "disabled in Nova: why", NovaForcedDown: "forced down in Nova: why", NovaSilent: "its nova-compute is down"}[o.nova[host]]
+	byNova := map[ConditionState]string{ConditionDisabled: "disabled in Nova: why", ConditionForcedDown: "forced down in Nova: why", ConditionSilent: "its nova-compute is down"}[o.nova[host]]
 	end := o.ends[host]
 	over := how == "" || !end.IsZero() && !now.Before(end)
 	switch {

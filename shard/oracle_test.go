@@ -17,7 +17,7 @@ type oracle struct {
 	// renewed are the claims whose lease was set again since they were made.
 	renewed map[string]bool
 	// admin has the operators' states of hosts, ends when such a state ends (zero: never).
-	admin map[string]Admin
+	admin map[string]ConditionState
 	// reported are hosts as they were put; ratios are the allocation ratios of their last import, pools the devices that
 	// it has of a host whose agent does not know its instances.
 	reported map[string]Host
@@ -26,7 +26,7 @@ type oracle struct {
 	// versions are those of the imports that last changed ratios or pools of agents' hosts.
 	versions map[string]uint64
 	// nova has the states of the hosts' services; novaAt is when each was read.
-	nova   map[string]NovaState
+	nova   map[string]ConditionState
 	novaAt map[string]time.Time
 	// silent are the hosts whose agents are silent.
 	silent map[string]bool
@@ -46,7 +46,7 @@ type oracle struct {
 func newOracle() *oracle {
 	return &oracle{
 		hosts: map[string]Host{}, pins: map[string]*Pin{}, renewed: map[string]bool{},
-		reported: map[string]Host{}, ratios: map[string]map[string]float64{}, pools: map[string]string{}, versions: map[string]uint64{}, admin: map[string]Admin{}, nova: map[string]NovaState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
+		reported: map[string]Host{}, ratios: map[string]map[string]float64{}, pools: map[string]string{}, versions: map[string]uint64{}, admin: map[string]ConditionState{}, nova: map[string]ConditionState{}, novaAt: map[string]time.Time{}, silent: map[string]bool{}, ends: map[string]time.Time{},
 		because: map[string]bool{}, writes: map[string]int{}, asOf: map[string]int{},
 	}
 }
@@ -79,9 +79,9 @@ type answer struct {
 	// Rejections by hosts that the claim was on before.
 	rejections string
 	// What an operator set for the host.
-	admin Admin
+	admin ConditionState
 	until time.Time
-	nova  NovaState
+	nova  ConditionState
 	// silent: the host's agent is.
 	silent bool
 	// reason is why a write of the Placement API was refused.
@@ -166,7 +166,7 @@ func (o *oracle) decide(now time.Time, op Op) answer {
 		host := op.EndMaintenance.HostUUID
 		return o.counted(host, false, func() answer {
 			if end := o.ends[host]; !end.IsZero() && !now.Before(end) {
-				o.admin[host], o.ends[host] = AdminEnabled, time.Time{}
+				o.admin[host], o.ends[host] = ConditionEnabled, time.Time{}
 				o.ended++
 			}
 			return o.adminStateOf(host)

@@ -9,9 +9,6 @@ import (
 // pinGroup pins a group to a service host, unless a live hold pins it to another. A hold of the same claim is
 // extended, never shortened.
 func (t *transaction) pinGroup(n *NewPin) Outcome {
-	if r := n.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	old := t.view.Pins[n.GroupUUID]
 	live := t.liveHolders(old)
 	if len(live) > 0 && old.ServiceHost != n.ServiceHost {
@@ -34,9 +31,6 @@ func (t *transaction) pinGroup(n *NewPin) Outcome {
 
 // unpinGroup removes a claim's hold. The pin goes with its last live hold.
 func (t *transaction) unpinGroup(n *Unpin) Outcome {
-	if r := n.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	old := t.view.Pins[n.GroupUUID]
 	if old == nil || !slices.ContainsFunc(old.Holders, func(h Holder) bool { return h.ClaimID == n.ClaimID }) {
 		return Outcome{}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -166,9 +167,6 @@ func denied(r PlacementRefusal) *Outcome {
 
 // writePlacement does a write whole, or leaves everything as it was.
 func (t *transaction) writePlacement(w *WritePlacement) Outcome {
-	if r := w.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	undo := t.checkpoint()
 	p := &placementWrite{transaction: t, raise: map[string]int64{}}
 	if o := p.run(w); o != nil {
@@ -281,11 +279,10 @@ func (w *WritePlacement) problem() string {
 }
 
 func (w *ProviderWrite) problem() string {
+	if r := idsProblem("uuid", w.UUID, "host_uuid", w.HostUUID); r != "" {
+		return r
+	}
 	switch {
-	case !isID(w.UUID):
-		return "uuid: " + idRule
-	case !isID(w.HostUUID):
-		return "host_uuid: " + idRule
 	case w.Parent != nil && *w.Parent != "" && !isID(w.ParentHost):
 		return "parent_host: " + idRule
 	case w.Create && w.Delete:
@@ -316,13 +313,10 @@ func (w *ProviderWrite) problem() string {
 }
 
 func (w *ConsumerWrite) problem() string {
-	if !isID(w.UUID) {
-		return "uuid: " + idRule
-	}
 	if w.Raise < 0 {
 		return "raise: must not be negative"
 	}
-	if r := textProblem("project_id, user_id or type", w.ProjectID, w.UserID, w.Type); r != "" {
+	if r := cmp.Or(idsProblem("uuid", w.UUID), textProblem("project_id, user_id or type", w.ProjectID, w.UserID, w.Type)); r != "" {
 		return r
 	}
 	for i := range w.Allocations {

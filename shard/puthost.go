@@ -9,15 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"cellgate/internal/fault"
 )
 
 // putHost registers a host or replaces its state, and updates the claims on it to match the instances that exist.
 func (t *transaction) putHost(p *PutHost) Outcome {
-	if r := p.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	id := p.Host.UUID
 	old := t.view.Hosts[id]
 	switch {
@@ -59,9 +54,7 @@ func (t *transaction) putHost(p *PutHost) Outcome {
 		default:
 			h.follow(old.Nova)
 		}
-		h.Generation = t.nextGeneration(id)
-		t.view.Hosts[id] = h
-		t.touch(hostRow, id)
+		t.putHostRow(h)
 	}
 
 	if !p.Host.InstancesUnknown {

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 
 	"cellgate/internal/fault"
@@ -15,29 +16,23 @@ type RemoveHost struct {
 	Reason string
 }
 
+func (r *RemoveHost) problem() string {
+	return cmp.Or(idsProblem("host_uuid", r.HostUUID), textProblem("reason", r.Reason))
+}
+
 func (t *transaction) removeHost(r *RemoveHost) Outcome {
-	if !isID(r.HostUUID) {
-		return refused(fault.InvalidRequest, "host_uuid: %s", idRule)
-	}
-	if p := textProblem("reason", r.Reason); p != "" {
-		return refused(fault.InvalidRequest, "%s", p)
-	}
 	old := t.view.Hosts[r.HostUUID]
 	if old == nil || old.Gone() {
 		return refused(fault.NotFound, "no host %s", r.HostUUID)
 	}
 	if live := t.liveOn(r.HostUUID); len(live) > 0 {
 		c := t.view.Claims[live[0]]
-		o := refused(fault.FailedPrecondition, "host %s has %s, of consumer %s: move or release what is on it first", r.HostUUID, claimsText(live), c.ConsumerUUID)
-		o.Claim = c
-		return o
+		return refusedFor(c, fault.FailedPrecondition, "host %s has %s, of consumer %s: move or release what is on it first", r.HostUUID, claimsText(live), c.ConsumerUUID)
 	}
-	t.view.Hosts[r.HostUUID] = &Host{
+	t.putHostRow(&Host{
 		UUID: old.UUID, ServiceHost: old.ServiceHost, NodeName: old.NodeName, Disabled: true, DisabledReason: r.Reason,
 		Providers: []Provider{{UUID: old.UUID, Name: old.Providers[0].Name}}, Imported: true,
-		Generation: t.nextGeneration(r.HostUUID),
-	}
-	t.touch(hostRow, r.HostUUID)
+	})
 	return Outcome{}
 }
 

@@ -9,29 +9,24 @@ import (
 
 // swap puts a claim on another host; see Swap.
 func (t *transaction) swap(s *Swap) Outcome {
-	if r := s.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	c := t.view.Claims[s.ClaimID]
 	switch {
 	case c == nil || c.ConsumerUUID != s.ConsumerUUID:
 		return refused(fault.NotFound, "no claim %s of consumer %s", s.ClaimID, s.ConsumerUUID)
 	case c.State == Released:
-		return refuseEnded(c, "was released")
+		return refusedFor(c, fault.ClaimExpired, "claim %s was released", c.ClaimID)
 	case c.State == Rejected:
-		return refuseEnded(c, "was rejected by its host")
+		return refusedFor(c, fault.ClaimExpired, "claim %s was rejected by its host", c.ClaimID)
 	case c.State.Live() && c.HostUUID == s.HostUUID:
 		return Outcome{Claim: c}
 	case c.State == Confirmed:
-		o := refused(fault.AlreadyExists, "claim %s is confirmed on host %s", c.ClaimID, c.ServiceHost)
-		o.Claim = c
-		return o
+		return refusedFor(c, fault.AlreadyExists, "claim %s is confirmed on host %s", c.ClaimID, c.ServiceHost)
 	case c.State == Expired:
 		if other := t.inTheWayBack(c); other != nil {
 			return hasClaim(c.ConsumerUUID, other)
 		}
 		if c.Group != nil && c.Group.Policy == affinity {
-			return refuseEnded(c, "expired, and its affinity group may be on another host by now")
+			return refusedFor(c, fault.ClaimExpired, "claim %s expired, and its affinity group may be on another host by now", c.ClaimID)
 		}
 	}
 	h, r := t.openHost(s.HostUUID)
@@ -81,24 +76,14 @@ func (t *transaction) inTheWayBack(c *Claim) *Claim {
 	return t.inTheWay(c.ConsumerUUID, "")
 }
 
-// refuseEnded refuses an operation on a claim that has ended.
-func refuseEnded(c *Claim, how string) Outcome {
-	o := refused(fault.ClaimExpired, "claim %s %s", c.ClaimID, how)
-	o.Claim = c
-	return o
-}
-
 // transfer gives a claim to another consumer; see Transfer.
 func (t *transaction) transfer(f *Transfer) Outcome {
-	if r := f.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	c := t.view.Claims[f.ClaimID]
 	switch {
 	case c == nil || c.ConsumerUUID != f.ConsumerUUID && c.ConsumerUUID != f.ToConsumer:
 		return refused(fault.NotFound, "no claim %s of consumer %s", f.ClaimID, f.ConsumerUUID)
 	case !c.State.Live():
-		return refuseEnded(c, "has ended: "+string(c.State))
+		return refusedFor(c, fault.ClaimExpired, "claim %s has ended: %s", c.ClaimID, c.State)
 	case c.ConsumerUUID == f.ToConsumer:
 		return Outcome{Claim: c}
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -25,6 +26,16 @@ func isID(s string) bool {
 		}
 	}
 	return true
+}
+
+// idsProblem says which of some ids, each with its path before it, cannot be a row's key; "" for none.
+func idsProblem(pathsAndIDs ...string) string {
+	for i := 0; i < len(pathsAndIDs); i += 2 {
+		if !isID(pathsAndIDs[i+1]) {
+			return pathsAndIDs[i] + ": " + idRule
+		}
+	}
+	return ""
 }
 
 // textProblem says why some text cannot be stored by every backend; "" for nothing.
@@ -68,24 +79,19 @@ func allocationsProblem(path string, as []Used) string {
 	return ""
 }
 
-func (n *NewClaim) problem() string {
-	switch {
-	case !isID(n.ClaimID):
-		return "claim_id: " + idRule
-	case !isID(n.ConsumerUUID):
-		return "consumer_uuid: " + idRule
-	case !isID(n.HostUUID):
-		return "host_uuid: " + idRule
-	case len(n.Allocations) == 0:
+// takeProblem checks what Claim and Swap have in common.
+func takeProblem(claim, consumer, host string, allocations []Used, ttl time.Duration) string {
+	if r := idsProblem("claim_id", claim, "consumer_uuid", consumer, "host_uuid", host); r != "" {
+		return r
+	}
+	if len(allocations) == 0 {
 		return "allocations: must not be empty"
 	}
-	if r := allocationsProblem("allocations", n.Allocations); r != "" {
-		return r
-	}
-	if r := ttlProblem(n.TTL, MaxClaimTTL); r != "" {
-		return r
-	}
-	if r := textProblem("project_id, user_id, request_id or decision_id", n.ProjectID, n.UserID, n.RequestID, n.DecisionID); r != "" {
+	return cmp.Or(allocationsProblem("allocations", allocations), ttlProblem(ttl, MaxClaimTTL))
+}
+
+func (n *NewClaim) problem() string {
+	if r := takeProblem(n.ClaimID, n.ConsumerUUID, n.HostUUID, n.Allocations, n.TTL); r != "" {
 		return r
 	}
 	switch {
@@ -96,18 +102,18 @@ func (n *NewClaim) problem() string {
 	case n.Moves == "" && n.MovesCell != "":
 		return "moves_cell: must be empty without moves_claim_id"
 	}
-	if r := textProblem("moves_cell or attempt", n.MovesCell, n.Attempt); r != "" {
-		return r
+	return cmp.Or(textProblem("project_id, user_id, request_id or decision_id", n.ProjectID, n.UserID, n.RequestID, n.DecisionID),
+		textProblem("moves_cell or attempt", n.MovesCell, n.Attempt), n.Guest.problem(), n.Group.problem())
+}
+
+func (g *Guest) problem() string {
+	switch {
+	case g == nil:
+		return ""
+	case max(len(g.FlavorID), len(g.Image), len(g.Hardware)) > MaxGuest:
+		return fmt.Sprintf("guest: each part has at most %d bytes", MaxGuest)
 	}
-	if g := n.Guest; g != nil {
-		if r := textProblem("guest.flavor_id", g.FlavorID); r != "" {
-			return r
-		}
-		if max(len(g.FlavorID), len(g.Image), len(g.Hardware)) > MaxGuest {
-			return fmt.Sprintf("guest: each part has at most %d bytes", MaxGuest)
-		}
-	}
-	return n.Group.problem()
+	return textProblem("guest.flavor_id", g.FlavorID)
 }
 
 func (g *Group) problem() string {
@@ -131,68 +137,25 @@ func (g *Group) problem() string {
 }
 
 func (s *Swap) problem() string {
-	switch {
-	case !isID(s.ClaimID):
-		return "claim_id: " + idRule
-	case !isID(s.ConsumerUUID):
-		return "consumer_uuid: " + idRule
-	case !isID(s.HostUUID):
-		return "host_uuid: " + idRule
-	case len(s.Allocations) == 0:
-		return "allocations: must not be empty"
-	}
-	if r := allocationsProblem("allocations", s.Allocations); r != "" {
-		return r
-	}
-	return ttlProblem(s.TTL, MaxClaimTTL)
+	return takeProblem(s.ClaimID, s.ConsumerUUID, s.HostUUID, s.Allocations, s.TTL)
 }
 
 func (f *Transfer) problem() string {
-	switch {
-	case !isID(f.ClaimID):
-		return "claim_id: " + idRule
-	case !isID(f.ConsumerUUID):
-		return "consumer_uuid: " + idRule
-	case !isID(f.ToConsumer):
-		return "to_consumer: " + idRule
-	}
-	return ""
+	return idsProblem("claim_id", f.ClaimID, "consumer_uuid", f.ConsumerUUID, "to_consumer", f.ToConsumer)
 }
 
 func (r *ClaimRef) problem() string {
-	switch {
-	case !isID(r.ClaimID):
-		return "claim_id: " + idRule
-	case !isID(r.ConsumerUUID):
-		return "consumer_uuid: " + idRule
-	}
-	return textProblem("attempt", r.Attempt)
+	return cmp.Or(idsProblem("claim_id", r.ClaimID, "consumer_uuid", r.ConsumerUUID), textProblem("attempt", r.Attempt))
 }
 
 func (n *NewPin) problem() string {
-	switch {
-	case !isID(n.GroupUUID):
-		return "group_uuid: " + idRule
-	case !isID(n.ClaimID):
-		return "claim_id: " + idRule
-	case n.ServiceHost == "":
+	if n.ServiceHost == "" {
 		return "service_host: must not be empty"
 	}
-	if r := textProblem("service_host", n.ServiceHost); r != "" {
-		return r
-	}
-	return ttlProblem(n.TTL, MaxPinTTL)
+	return cmp.Or(idsProblem("group_uuid", n.GroupUUID, "claim_id", n.ClaimID), textProblem("service_host", n.ServiceHost), ttlProblem(n.TTL, MaxPinTTL))
 }
 
-func (n *Unpin) problem() string {
-	switch {
-	case !isID(n.GroupUUID):
-		return "group_uuid: " + idRule
-	case !isID(n.ClaimID):
-		return "claim_id: " + idRule
-	}
-	return ""
-}
+func (n *Unpin) problem() string { return idsProblem("group_uuid", n.GroupUUID, "claim_id", n.ClaimID) }
 
 // problem checks a provider; seen are the uuids of those before it.
 func (p *Provider) problem(seen map[string]struct{}) string {
@@ -205,10 +168,7 @@ func (p *Provider) problem(seen map[string]struct{}) string {
 	if _, ok := seen[p.ParentUUID]; !ok && len(seen) > 0 {
 		return "parent_uuid: must name a provider before it"
 	}
-	if r := textProblem("name", p.Name); r != "" {
-		return r
-	}
-	if r := textProblem("traits", p.Traits...); r != "" {
+	if r := cmp.Or(textProblem("name", p.Name), textProblem("traits", p.Traits...)); r != "" {
 		return r
 	}
 	for i, inv := range p.Inventories {
@@ -251,16 +211,9 @@ func (i Inventory) problem() string {
 }
 
 func (a *Aggregate) problem() string {
-	if r := textProblem("uuid", a.UUID); r != "" {
-		return r
-	}
-	if r := textProblem("name", a.Name); r != "" {
-		return r
-	}
+	r := cmp.Or(textProblem("uuid", a.UUID), textProblem("name", a.Name))
 	for k, v := range a.Metadata {
-		if r := textProblem("metadata", k, v); r != "" {
-			return r
-		}
+		r = cmp.Or(r, textProblem("metadata", k, v))
 	}
-	return ""
+	return r
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -117,9 +118,6 @@ func (v *Verdict) text() string {
 
 // recordVerdict notes a verdict; see RecordVerdict.
 func (t *transaction) recordVerdict(j *RecordVerdict) Outcome {
-	if r := j.problem(); r != "" {
-		return refused(fault.InvalidRequest, "%s", r)
-	}
 	c := t.view.Claims[j.ClaimID]
 	switch {
 	case c == nil:
@@ -164,10 +162,6 @@ func (t *transaction) recordVerdict(j *RecordVerdict) Outcome {
 func (j *RecordVerdict) problem() string {
 	v := &j.Verdict
 	switch {
-	case !isID(j.ClaimID):
-		return "claim_id: " + idRule
-	case !isID(j.HostUUID):
-		return "host_uuid: " + idRule
 	case !slices.Contains([]VerdictOutcome{VerdictOK, VerdictRejected}, v.Outcome):
 		return fmt.Sprintf("verdict.outcome: is %q, must be %s or %s", v.Outcome, VerdictOK, VerdictRejected)
 	case v.Outcome == VerdictOK && v.Reason != "":
@@ -176,12 +170,10 @@ func (j *RecordVerdict) problem() string {
 		return "verdict.reason: " + idRule
 	case len(v.Detail) > MaxVerdictDetail:
 		return fmt.Sprintf("verdict.detail: has %d bytes, may have %d", len(v.Detail), MaxVerdictDetail)
-	case !isID(v.BootID):
-		return "verdict.boot_id: " + idRule
 	case v.Version > 1<<63-1:
 		return "verdict.version: is too great"
 	case j.End && v.Outcome != VerdictRejected:
 		return "end: only a REJECTED claim is ended"
 	}
-	return textProblem("verdict.detail", v.Detail)
+	return cmp.Or(idsProblem("claim_id", j.ClaimID, "host_uuid", j.HostUUID, "verdict.boot_id", v.BootID), textProblem("verdict.detail", v.Detail))
 }

@@ -254,9 +254,9 @@ func (k *Keeper) StatusOfNewHost(uuid string) serviceStatus {
 	}
 	switch {
 	case named:
-		return serviceStatus{shard.NovaDisabled, UnknownToNova}
+		return serviceStatus{shard.ConditionDisabled, UnknownToNova}
 	case !readable && len(k.gateways) > 0:
-		return serviceStatus{shard.NovaDisabled, UnreadableToNova}
+		return serviceStatus{shard.ConditionDisabled, UnreadableToNova}
 	}
 	return serviceStatus{}
 }

@@ -26,28 +26,28 @@ const (
 
 // serviceStatus is the status that a service gives its host; the zero value withholds nothing.
 type serviceStatus struct {
-	State  shard.NovaState
+	State  shard.ConditionState
 	Reason string
 }
 
-var unknownHost = serviceStatus{shard.NovaDisabled, UnknownToNova}
+var unknownHost = serviceStatus{shard.ConditionDisabled, UnknownToNova}
 
 // status returns what withholds the host from new claims. As in Nova's ComputeFilter, a host takes none
 // if it is disabled or its nova-compute is down.
 func (s *Service) status() serviceStatus {
 	switch {
 	case s.forcedDown:
-		return serviceStatus{shard.NovaForcedDown, s.reason}
+		return serviceStatus{shard.ConditionForcedDown, s.reason}
 	case s.disabled:
-		return serviceStatus{shard.NovaDisabled, s.reason}
+		return serviceStatus{shard.ConditionDisabled, s.reason}
 	case !s.Up:
-		return serviceStatus{State: shard.NovaSilent}
+		return serviceStatus{State: shard.ConditionSilent}
 	}
 	return serviceStatus{}
 }
 
 // statusOrder has the states from best to worst.
-var statusOrder = []shard.NovaState{"", shard.NovaSilent, shard.NovaDisabled, shard.NovaForcedDown}
+var statusOrder = []shard.ConditionState{"", shard.ConditionSilent, shard.ConditionDisabled, shard.ConditionForcedDown}
 
 // worse orders statuses by state, then by reason, since reports are unordered.
 func (w serviceStatus) worse(than serviceStatus) bool {
@@ -98,7 +98,7 @@ func StatusChanges(reports []Report, rows map[string]HostStatus, now time.Time, 
 			return nil
 		}
 		status, named := statuses[uuid]
-		if status.State == shard.NovaSilent && up[uuid] {
+		if status.State == shard.ConditionSilent && up[uuid] {
 			status = serviceStatus{}
 		}
 		switch {

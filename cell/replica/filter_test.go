@@ -181,7 +181,7 @@ var (
 	agreedRatios     = []float64{1, 1, 1.5, 16, 0.3, 2.0 / 3, 1e300, 5e-324, 0.1}
 	agreedSizes      = []int64{0, 1, 7, 16, 64, 1000, shard.MaxAmount}
 	agreedUnits      = []int64{1, 1, 1, 2, 3, 5}
-	agreedAdmin      = []shard.Admin{shard.AdminEnabled, shard.AdminEnabled, shard.AdminDisabled, shard.AdminMaintenance, shard.AdminForcedDown}
+	agreedAdmin      = []shard.ConditionState{shard.ConditionEnabled, shard.ConditionEnabled, shard.ConditionDisabled, shard.ConditionMaintenance, shard.ConditionForcedDown}
 )
 
 func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }

@@ -28,7 +28,7 @@ func (r *Rows) applyAdminState(a *shard.AdminState, d *dirty) error {
 	next.Admin = a
 	r.hosts[a.HostUUID] = &next
 	d.hosts[a.HostUUID] = true
-	if a.State == shard.AdminMaintenance && !a.Until.IsZero() {
+	if a.State == shard.ConditionMaintenance && !a.Until.IsZero() {
 		r.ending[a.HostUUID] = a.Until
 	} else {
 		delete(r.ending, a.HostUUID)

@@ -31,7 +31,7 @@ func TestRowsComeToTheSameStateInAnyOrder(t *testing.T) {
 			history = append(history,
 				shard.Change{Host: &shard.Host{UUID: uuid, ServiceHost: "a", Generation: int64(n + 1)}},
 				shard.Change{Usage: &shard.Usage{HostUUID: uuid, Generation: int64(n + 1)}},
-				shard.Change{AdminState: &shard.AdminState{HostUUID: uuid, Generation: int64(n + 1), State: shard.AdminDisabled}},
+				shard.Change{AdminState: &shard.AdminState{HostUUID: uuid, Generation: int64(n + 1), State: shard.ConditionDisabled}},
 				shard.Change{Gate: &shard.Gate{Revision: int64(n + 1)}})
 		}
 		seen := append([]shard.Change{}, history...)

@@ -129,9 +129,9 @@ func rowNamespace(m *storagev1.Namespace) *shard.Namespace {
 
 func rowAdminState(m *storagev1.AdminState) *shard.AdminState {
 	return &shard.AdminState{
-		HostUUID: m.HostUuid, State: shard.Admin(m.State), Reason: m.Reason, By: m.By,
+		HostUUID: m.HostUuid, State: shard.ConditionState(m.State), Reason: m.Reason, By: m.By,
 		Since: Instant(m.Since), Until: Instant(m.Until), Generation: m.Generation,
-		Nova: shard.NovaState(m.Nova), NovaReason: m.NovaReason, NovaAt: Instant(m.NovaAt), Silent: m.Silent,
+		Nova: shard.ConditionState(m.Nova), NovaReason: m.NovaReason, NovaAt: Instant(m.NovaAt), Silent: m.Silent,
 	}
 }
 

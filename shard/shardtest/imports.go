@@ -202,7 +202,7 @@ func importClauses() []clause {
 			follows(nova(2, rack("rack1", "z1")...))
 			is(2, true, "rack1", "ssd")
 
-			ends := setAdmin(1, shard.AdminEnabled)
+			ends := setAdmin(1, shard.ConditionEnabled)
 			ends.EndsNova = true
 			s.do(ends)
 			is(1, false, "mine", "ssd")

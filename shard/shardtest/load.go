@@ -17,7 +17,7 @@ func loadClauses() []clause {
 		}},
 		{name: "TheGateThenHostsThenUsagesThenLiveClaimsThenPinsThenNamespacesThenAdminStatesThenNames", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 1), NewClaim(2, 2, 1), NewClaim(3, 2, 1), release(*Ref(3)))
-			s.do(newPin(1, "a"), moveGate(0, shard.GateLegacy), putFacts(2, "cinder", `{}`), setAdmin(1, shard.AdminDisabled))
+			s.do(newPin(1, "a"), moveGate(0, shard.GateLegacy), putFacts(2, "cinder", `{}`), setAdmin(1, shard.ConditionDisabled))
 			s.do(shard.Op{PutName: &shard.NameRef{Kind: shard.TraitName, Name: "CUSTOM_T"}})
 			var kinds []int
 			_, err := s.Load(s.ctx, func(c shard.Change) error {

@@ -274,18 +274,18 @@ func (s *historyRecorder) operation(step, hosts int) []shard.Op {
 	case 26, 27:
 		switch rng.IntN(7) {
 		case 6:
-			return []shard.Op{{SetAdminState: &shard.SetAdminState{HostUUID: HostID(rng.IntN(hosts + 1)), State: shard.AdminEnabled, EndsNova: true}}}
+			return []shard.Op{{SetAdminState: &shard.SetAdminState{HostUUID: HostID(rng.IntN(hosts + 1)), State: shard.ConditionEnabled, EndsNova: true}}}
 		case 0:
 			return []shard.Op{{SetSilent: &shard.SetSilent{HostUUID: HostID(rng.IntN(hosts + 1)), Silent: rng.IntN(3) > 0}}}
 		case 1, 2:
-			p := setNova(rng.IntN(hosts+1), []shard.NovaState{"", shard.NovaDisabled, shard.NovaForcedDown, shard.NovaSilent}[rng.IntN(4)])
+			p := setNova(rng.IntN(hosts+1), []shard.ConditionState{"", shard.ConditionDisabled, shard.ConditionForcedDown, shard.ConditionSilent}[rng.IntN(4)])
 			if at := rng.IntN(4); at > 0 {
 				p.At = time.Unix(int64(at), 0).UTC()
 			}
 			return []shard.Op{{SetNovaState: p}}
 		}
-		p := setAdmin(rng.IntN(hosts+1), []shard.Admin{shard.AdminEnabled, shard.AdminDisabled, shard.AdminMaintenance, shard.AdminForcedDown}[rng.IntN(4)])
-		if p.State == shard.AdminMaintenance && rng.IntN(4) > 0 {
+		p := setAdmin(rng.IntN(hosts+1), []shard.ConditionState{shard.ConditionEnabled, shard.ConditionDisabled, shard.ConditionMaintenance, shard.ConditionForcedDown}[rng.IntN(4)])
+		if p.State == shard.ConditionMaintenance && rng.IntN(4) > 0 {
 			p.For = time.Duration(2*(1+rng.IntN(3))) * grain
 		}
 		p.AsOf = []int64{0, 0, 0, 3, 30, 300}[rng.IntN(6)]
