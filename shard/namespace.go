@@ -16,10 +16,9 @@ import (
 )
 
 // Namespace is an object of facts that a service reports of a host. It is a row beside the host's row; reports of the
-// host do not change it. A deleted namespace keeps its row, without Facts, so that an older write does not bring it
-// back; only transactions see such rows. A host keeps the newest MaxGone of them. The row with an empty name stands
-// for all names without a row: its Generation is the latest at which one of them may have been deleted. Without that
-// row, the host's generation is used.
+// host do not change it. The row with an empty name stands for all names without a row: its Generation is the latest at
+// which one of them was deleted, so that an older write does not bring it back. Only transactions see that row. Until a
+// host has it, the host's generation is used.
 type Namespace struct {
 	HostUUID string
 	Name     string
@@ -27,20 +26,17 @@ type Namespace struct {
 	Facts string
 	// Generation is the host's generation after this write; the higher one is newer.
 	Generation int64
-	// Forgotten: the row is dropped. The journal does not carry it.
-	Forgotten bool
 }
 
-// gone reports whether the namespace is deleted or nil.
-func (n *Namespace) gone() bool { return n == nil || n.Facts == "" }
+// Deleted reports whether a store drops the row.
+func (n *Namespace) Deleted() bool { return n.Facts == "" && n.Name != "" }
 
-// Bounds of namespaces: the bytes of one, their number on a host, the bytes of all of a host, how many deleted ones
-// are kept, how deep objects and lists nest, and the length of a name.
+// Bounds of namespaces: the bytes of one, their number on a host, the bytes of all of a host, how deep objects and lists
+// nest, and the length of a name.
 const (
 	MaxNamespace      = 64 << 10
 	MaxNamespaces     = 64
 	MaxNamespaceBytes = 256 << 10
-	MaxGone           = 64
 	MaxFactsDepth     = 16
 	maxNamespaceName  = 63
 )
@@ -55,8 +51,8 @@ type PutFacts struct {
 	// IfGeneration, unless 0, must be the row's generation, or -1 for no row; else STALE_GENERATION, and
 	// Outcome.Namespace is the stored row.
 	IfGeneration int64
-	// AsOf, unless 0, is as in SetAdminState. A deleted namespace counts with the generation of its deletion, or, if
-	// that is not known, with the host's.
+	// AsOf, unless 0, is as in SetAdminState. A name without a row counts with the generation of the host's last
+	// deletion.
 	AsOf int64
 }
 
@@ -67,15 +63,15 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 		return refused(fault.InvalidRequest, "%s", problem)
 	}
 	if t.view.Hosts[p.HostUUID] == nil {
-		return refused(fault.NotFound, "host %s is not in this cell", p.HostUUID)
+		return noHost(p.HostUUID)
 	}
 	of := t.view.Namespaces[p.HostUUID]
-	newest, same := t.namespaceSince(p.HostUUID, p.Namespace), of[p.Namespace].gone() && text == ""
-	old := of[p.Namespace]
-	if old.gone() {
+	old, newest, same := of[p.Namespace], t.lastDeletion(p.HostUUID), text == ""
+	if old != nil && old.Deleted() {
 		old = nil
-	} else {
-		same = old.Facts == text
+	}
+	if old != nil {
+		newest, same = old.Generation, old.Facts == text
 	}
 	switch {
 	case p.IfGeneration < 0 && old != nil, p.IfGeneration > 0 && (old == nil || old.Generation != p.IfGeneration):
@@ -94,7 +90,7 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 	if text != "" && !same {
 		count, size := 1, len(text)
 		for name, n := range of {
-			if name != p.Namespace && !n.gone() {
+			if name != p.Namespace && n.Facts != "" {
 				count, size = count+1, size+len(n.Facts)
 			}
 		}
@@ -105,26 +101,23 @@ func (t *transaction) putFacts(p *PutFacts) Outcome {
 			return refused(fault.InvalidRequest, "facts: the host's namespaces come to %d bytes with it, must be at most %d", size, MaxNamespaceBytes)
 		}
 	}
-	if of[""] == nil {
-		t.writeNamespace(&Namespace{HostUUID: p.HostUUID, Generation: t.nextGeneration(p.HostUUID) - 1})
-	}
 	n := &Namespace{HostUUID: p.HostUUID, Name: p.Namespace, Facts: text, Generation: t.nextGeneration(p.HostUUID)}
+	if text == "" {
+		t.writeNamespace(&Namespace{HostUUID: p.HostUUID, Generation: n.Generation})
+	} else if of[""] == nil {
+		t.writeNamespace(&Namespace{HostUUID: p.HostUUID, Generation: newest})
+	}
 	t.writeNamespace(n)
 	t.touchUsage(p.HostUUID, n.Generation)
 	if text == "" {
-		t.dropGone(p.HostUUID)
 		n = nil
 	}
 	return Outcome{Namespace: n}
 }
 
-// namespaceSince is the generation of a namespace's last write or deletion, as far as known.
-func (t *transaction) namespaceSince(host, name string) int64 {
-	of := t.view.Namespaces[host]
-	if n := of[name]; n != nil && !n.Forgotten {
-		return n.Generation
-	}
-	if n := of[""]; n != nil {
+// lastDeletion is the generation of the host's last deletion of a namespace, or the host's if that is not known.
+func (t *transaction) lastDeletion(host string) int64 {
+	if n := t.view.Namespaces[host][""]; n != nil {
 		return n.Generation
 	}
 	return t.nextGeneration(host) - 1
@@ -140,35 +133,10 @@ func (t *transaction) writeNamespace(n *Namespace) {
 	t.touch(namespaceRow, n.HostUUID+" "+n.Name)
 }
 
-// dropGone drops the oldest deleted rows beyond MaxGone. The row with the empty name takes the newest of their
-// generations.
-func (t *transaction) dropGone(host string) {
-	var kept []*Namespace
-	for name, n := range t.view.Namespaces[host] {
-		if name != "" && n.gone() && !n.Forgotten {
-			kept = append(kept, n)
-		}
-	}
-	if len(kept) <= MaxGone {
-		return
-	}
-	slices.SortFunc(kept, func(a, b *Namespace) int {
-		return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Name, b.Name))
-	})
-	since := t.view.Namespaces[host][""].Generation
-	for _, n := range kept[:len(kept)-MaxGone] {
-		since = max(since, n.Generation)
-		forgotten := *n
-		forgotten.Forgotten = true
-		t.writeNamespace(&forgotten)
-	}
-	t.writeNamespace(&Namespace{HostUUID: host, Generation: since})
-}
-
 // read gives the facts in canonical form, or what is wrong with the operation.
 func (p *PutFacts) read() (text, problem string) {
-	if !isID(p.HostUUID) {
-		return "", "host_uuid: " + idRule
+	if r := idsProblem("host_uuid", p.HostUUID); r != "" {
+		return "", r
 	}
 	if p.AsOf < 0 {
 		return "", "as_of_generation: must not be below 0"
@@ -290,9 +258,6 @@ func factProblem(path string, v any) string {
 // SortNamespaces orders rows by host, then name.
 func SortNamespaces(list []*Namespace) {
 	slices.SortFunc(list, func(a, b *Namespace) int {
-		if c := strings.Compare(a.HostUUID, b.HostUUID); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(cmp.Compare(a.HostUUID, b.HostUUID), cmp.Compare(a.Name, b.Name))
 	})
 }

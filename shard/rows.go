@@ -323,7 +323,7 @@ type Change struct {
 	// Pin without Holders is deleted.
 	Pin  *Pin
 	Gate *Gate
-	// Namespace without Facts is deleted.
+	// Namespace without Facts is deleted (Namespace.Deleted); the one with an empty name stays.
 	Namespace  *Namespace
 	AdminState *AdminState
 	// Name with Gone is deleted. The later Entry.At wins, as for pins.

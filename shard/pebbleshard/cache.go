@@ -13,7 +13,7 @@ type cache struct {
 	claims map[string]*shard.Claim
 	pins   map[string]*shard.Pin
 	gate   *shard.Gate
-	// namespaces by host uuid, then name, including deleted ones.
+	// namespaces by host uuid, then name, including those with an empty name.
 	namespaces map[string]map[string]*shard.Namespace
 	// admins by host uuid.
 	admins map[string]*shard.AdminState
@@ -68,11 +68,8 @@ func (c *cache) put(ch shard.Change) {
 func (c *cache) putNamespace(n *shard.Namespace) {
 	of := c.namespaces[n.HostUUID]
 	switch {
-	case n.Forgotten:
+	case n.Deleted():
 		delete(of, n.Name)
-		if len(of) == 0 {
-			delete(c.namespaces, n.HostUUID)
-		}
 	case of == nil:
 		c.namespaces[n.HostUUID] = map[string]*shard.Namespace{n.Name: n}
 	default:

@@ -184,7 +184,7 @@ func setRow(b *pebble.Batch, ch shard.Change, row []byte, ended map[string]*shar
 		return setClaim(b, ch.Claim, row, ended)
 	case ch.Gate != nil:
 		return b.Set([]byte{gateKey}, row, nil)
-	case ch.Namespace != nil && ch.Namespace.Forgotten:
+	case ch.Namespace != nil && ch.Namespace.Deleted():
 		return b.Delete(namespaceKeyOf(ch.Namespace.HostUUID, ch.Namespace.Name), nil)
 	case ch.Namespace != nil:
 		return b.Set(namespaceKeyOf(ch.Namespace.HostUUID, ch.Namespace.Name), row, nil)

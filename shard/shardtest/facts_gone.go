@@ -65,46 +65,5 @@ func goneClauses() []clause {
 				s.Errorf("in one batch taken away and put, it is %+v", n)
 			}
 		}},
-		{name: "OnlyTheNewestThatAreGoneAreKept", needs: []string{"reopen"}, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			name := func(n int) string { return fmt.Sprintf("n%d", n) }
-			// Namespace n goes at generation 3+2n.
-			const all = shard.MaxGone + 3
-			for n := range all {
-				s.do(putFacts(1, name(n), `{}`), putFacts(1, name(n), ""))
-			}
-			for range 2 {
-				// The store checks a remembered namespace by its own generation, and all others by the last one that
-				// it forgot.
-				s.refused(factsAsOf(2+2*3, name(3), `{}`), fault.StaleGeneration)
-				for _, other := range []string{name(0), name(2), "never"} {
-					s.refused(factsAsOf(2+2*2, other, `{}`), fault.StaleGeneration)
-				}
-				if left := s.rows().Namespaces; len(left) != 0 {
-					s.Errorf("there are %v", left)
-				}
-				s.reopen()
-			}
-			s.do(factsAsOf(3+2*3, name(3), `{}`), factsAsOf(3+2*2, name(0), `{}`), factsAsOf(3+2*2, "never", `{}`))
-			var ops []shard.Op
-			for n := range shard.MaxNamespaces - 3 {
-				ops = append(ops, opOf(putFacts(1, fmt.Sprintf("m%d", n), `{}`)))
-			}
-			for _, o := range s.apply(ops...).Outcomes {
-				if o.Refusal != nil {
-					s.Fatalf("those that are gone count: %v", o.Refusal)
-				}
-			}
-			// One batch forgets two namespaces. The store treats both as gone at the later one's generation, and they
-			// are put again.
-			a := s.apply(opOf(putFacts(1, "never", "")), opOf(putFacts(1, "m0", "")), opOf(putFacts(1, "m1", "")),
-				opOf(factsAsOf(3+2*4, name(4), `{}`)), opOf(putFacts(1, name(4), `{}`)), opOf(factsAsOf(3+2*5, name(5), `{}`)))
-			if r := a.Outcomes[3].Refusal; r == nil || r.Kind != fault.StaleGeneration {
-				s.Errorf("a write over the generation at which a forgotten one went: %v", r)
-			}
-			if s.namespaceOf(1, name(4)) == nil || s.namespaceOf(1, name(5)) == nil {
-				s.Error("what was forgotten and put again is not there")
-			}
-		}},
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"cellgate/shard"
 )
 
-// pageNamespaces leaves out deleted ones.
+// pageNamespaces leaves out those with an empty name.
 const pageNamespaces = `SELECT host_uuid, name, facts, generation FROM host_namespaces
 WHERE (host_uuid, name) > ($1::text, $2::text) AND facts <> '' ORDER BY host_uuid, name LIMIT $3::int8`
 
@@ -35,7 +35,7 @@ func (p *picture) addNamespace(n *shard.Namespace) {
 func (w *writes) namespaceRows(list []*shard.Namespace) {
 	var kept []*shard.Namespace
 	for _, n := range list {
-		if n.Forgotten {
+		if n.Deleted() {
 			w.queue(deleteNamespaces, n.HostUUID, []string{n.Name})
 			continue
 		}
