@@ -38,8 +38,8 @@
 //	I4             leases                expire.go
 //	I9             groups and pins       groups.go, pins.go, confirm.go
 //
-// Beyond the clauses, Storm sends random operations through failing lanes and runs
-// every checker. Metamorphic sends the same operations to every store.
+// Beyond these, history.go compares a store under random operations with Decide on all rows, and Storm sends random
+// operations through failing lanes and runs every checker.
 //
 // The backend's own tests cover that backend's own faults: a failed sync, a power
 // loss at any moment, a foreign directory. The tests of package shard compare the

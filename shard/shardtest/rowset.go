@@ -3,6 +3,7 @@ package shardtest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -48,6 +49,26 @@ func LoadRows(ctx context.Context, r shard.Synchronizer) (*Rows, shard.Cursor, e
 		return nil
 	})
 	return rows, at, err
+}
+
+// rowsOf gives the live rows of a view that has all rows.
+func rowsOf(v *shard.View) *Rows {
+	r := NewRows()
+	r.Hosts, r.Usages, r.Claims, r.Pins, r.AdminStates = v.Hosts, v.Usages, maps.Clone(v.Claims), v.Pins, v.AdminStates
+	for host, of := range v.Namespaces {
+		for name, n := range of {
+			r.Namespaces[host+" "+name] = n
+		}
+	}
+	for ref, is := range v.Names {
+		if is {
+			r.Names[string(ref.Kind)+" "+ref.Name] = &shard.CustomName{NameRef: ref}
+		}
+	}
+	if v.Gate != nil {
+		r.Gates[""] = v.Gate
+	}
+	return r.Live()
 }
 
 // Put stores a row from Load (at is zero) or from the journal. Lanes may come in any order: an older row does not
@@ -277,21 +298,29 @@ func EqualEntries(a, b shard.Entry) bool { return equalRows(&a, &b) }
 // Replay reads the journal from a position. It returns the rows that it finds and each lane's entries, and fails if a
 // lane has a gap.
 func Replay(ctx context.Context, j shard.Synchronizer, from shard.Cursor) (*Rows, map[shard.LaneID][]shard.Entry, error) {
-	rows, lanes := NewRows(), map[shard.LaneID][]shard.Entry{}
-	at := from
+	lanes := map[shard.LaneID][]shard.Entry{}
+	rows, _, err := replay(ctx, j, from, func(e shard.Entry) { lanes[e.Lane] = append(lanes[e.Lane], e) })
+	return rows, lanes, err
+}
+
+// replay is Replay without keeping the entries. It returns the last entry of each lane.
+func replay(ctx context.Context, j shard.Synchronizer, from shard.Cursor, visit func(shard.Entry)) (*Rows, shard.Cursor, error) {
+	rows, at, seen := NewRows(), from, shard.Cursor{}
+	maps.Copy(seen, from)
 	for {
-		entries, next, err := j.Tail(ctx, at, 100)
+		entries, next, err := j.Tail(ctx, at, 500)
 		if err != nil {
 			return nil, nil, err
 		}
 		if len(entries) == 0 {
-			return rows.Live(), lanes, nil
+			return rows.Live(), seen, nil
 		}
 		for _, e := range entries {
-			if want := from[e.Lane] + uint64(len(lanes[e.Lane])) + 1; e.Seq != want {
-				return nil, nil, fmt.Errorf("lane %v has entry %d where %d belongs", e.Lane, e.Seq, want)
+			if e.Seq != seen[e.Lane]+1 {
+				return nil, nil, fmt.Errorf("lane %v has entry %d where %d belongs", e.Lane, e.Seq, seen[e.Lane]+1)
 			}
-			lanes[e.Lane] = append(lanes[e.Lane], e)
+			seen[e.Lane] = e.Seq
+			visit(e)
 			for _, c := range e.Changes {
 				rows.Put(c, e.At)
 			}

@@ -165,25 +165,9 @@ func (s *Storm) compare(rows *Rows) (wrong []string) {
 // End reads the whole journal once more. The journal must have no gap, end where follow ended, and give the store's
 // rows.
 func (s *Storm) End(ctx context.Context) (wrong []string, err error) {
-	replayed, at := NewRows(), shard.Cursor{}
-	for {
-		entries, next, err := s.Look.Tail(ctx, at, 500)
-		if err != nil {
-			return nil, err
-		}
-		if len(entries) == 0 {
-			break
-		}
-		for _, e := range entries {
-			if e.Seq != at[e.Lane]+1 {
-				wrong = append(wrong, fmt.Sprintf("lane %v has entry %d where %d belongs", e.Lane, e.Seq, at[e.Lane]+1))
-			}
-			at[e.Lane] = e.Seq
-			for _, c := range e.Changes {
-				replayed.Put(c, e.At)
-			}
-		}
-		at = next
+	replayed, at, err := replay(ctx, s.Look, nil, func(shard.Entry) {})
+	if err != nil {
+		return nil, err
 	}
 	for lane, seq := range s.at {
 		if at[lane] != seq {
@@ -194,7 +178,7 @@ func (s *Storm) End(ctx context.Context) (wrong []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range rows.Diff(replayed.Live()) {
+	for _, d := range rows.Diff(replayed) {
 		wrong = append(wrong, "rows and the whole journal: "+d)
 	}
 	return append(wrong, s.compare(rows)...), nil

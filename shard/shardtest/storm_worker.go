@@ -98,7 +98,7 @@ func (k *worker) turn(ctx context.Context) {
 		st.begin = begin
 		ops = append(ops, st.op)
 	}
-	a, err := k.apply(ctx, copied(ops))
+	a, err := k.apply(ctx, ops)
 	doubt := fault.KindOf(err) == fault.OutcomeUnknown
 	again := doubt && k.rng.IntN(3) > 0
 	if again {
@@ -137,26 +137,4 @@ func (k *worker) turn(ctx context.Context) {
 			k.mine = append(k.mine, st.claim)
 		}
 	}
-}
-
-// copied copies operations, because Apply owns what it is given.
-func copied(ops []shard.Op) []shard.Op {
-	list := make([]shard.Op, len(ops))
-	for i, op := range ops {
-		switch {
-		case op.Claim != nil:
-			c := *op.Claim
-			list[i].Claim = &c
-		case op.Swap != nil:
-			c := *op.Swap
-			list[i].Swap = &c
-		case op.Confirm != nil:
-			c := *op.Confirm
-			list[i].Confirm = &c
-		default:
-			c := *op.Release
-			list[i].Release = &c
-		}
-	}
-	return list
 }

@@ -94,6 +94,7 @@ func topics() []topic {
 		{name: "restart", clauses: restartClauses()},
 		{name: "locks", clauses: lockClauses()},
 		{name: "linearizable", clauses: linearizableClauses()},
+		{name: "history", clauses: historyClauses()},
 	}
 }
 
