@@ -148,7 +148,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		UnknownValues: g.unknownValues,
 	})
 	g.capacity = capacity.New(capacity.Deps{Cells: g.cells, Selector: g.selector, Gates: g.gates, MaxDeadline: cfg.MaxDeadline})
-	g.tel.Watch(g.queues.each)
+	g.tel.Watch(g.queues.each, g.cells.SummaryAges)
 	g.tel.WatchLegacy(g.readLegacy)
 	return g, nil
 }

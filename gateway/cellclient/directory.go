@@ -102,6 +102,15 @@ func (c *Cell) LastSummary() *cellv1.GetSummaryResponse {
 // LastSummaryAt is LastSummary with the time when it was read.
 func (c *Cell) LastSummaryAt() *Summary { return c.summary.Load() }
 
+// SummaryAges passes the age of each cell's summary to each; a cell without a summary is left out.
+func (cs *Cells) SummaryAges(each func(cell string, age time.Duration)) {
+	for _, c := range cs.All {
+		if s := c.summary.Load(); s != nil {
+			each(c.Name(), cs.now().Sub(s.At))
+		}
+	}
+}
+
 // Named finds a cell by its name or uuid; nil if there is none. A cell whose uuid is not known yet is not named "".
 func (cs *Cells) Named(nameOrUUID string) *Cell {
 	for _, c := range cs.All {

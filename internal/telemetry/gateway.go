@@ -158,13 +158,14 @@ func (g *Gateway) Decided(written bool) {
 	g.series().add(gatewayDecisions, 1, either(written, "written", "dropped"))
 }
 
-// Watch reads values at each scrape.
-func (g *Gateway) Watch(queues func(each func(queue Queue, limit, taken int, refused uint64))) {
+// Watch reads values at each scrape. summaries calls each for every cell that has a summary.
+func (g *Gateway) Watch(queues func(each func(queue Queue, limit, taken int, refused uint64)), summaries func(each func(cell string, age time.Duration))) {
 	g.series().watch(func(emit Emit) {
 		queues(func(queue Queue, limit, taken int, refused uint64) {
 			emit(gatewayInFlight, float64(taken), string(queue))
 			emit(gatewayLimit, float64(limit), string(queue))
 			emit(gatewayShed, float64(refused), string(queue))
 		})
+		summaries(func(cell string, age time.Duration) { emit(gatewaySummaryAge, age.Seconds(), cell) })
 	})
 }

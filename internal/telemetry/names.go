@@ -322,6 +322,7 @@ var (
 	gatewayQueueRefused      = counter(inGateway, "cellgate_gateway_claim_queue_refused_total", "Callers' operations refused as OVERLOADED because too many waited to be sent to a replica of the cell.", labelCell)
 	gatewayCallSeconds       = histogram(inGateway, seconds, "cellgate_gateway_cell_call_seconds", "How long calls to a cell took, whatever their outcome.", labelCell, labelRPC)
 	gatewayCallErrors        = counter(inGateway, "cellgate_gateway_cell_call_errors_total", "Calls to a cell that failed, by the kind of error. CANCELED: the caller left, or the breaker opened. DEADLINE_EXCEEDED: no answer within its budget.", labelCell, labelRPC, labelOutcome)
+	gatewaySummaryAge        = reading(inGateway, "cellgate_gateway_summary_age_seconds", "Age of the summary by which a cell is routed; absent before the first one.", labelCell)
 	gatewayBreaker           = gauge(inGateway, "cellgate_gateway_breaker_state", "State of a replica's breaker: 0 closed, 1 half-open, 2 open. While its replica is frozen it goes from 2 to 1 with each probe, and back: it is not used while this is not 0.", labelCell, labelAddress)
 	gatewayBreakerMoves      = counter(inGateway, "cellgate_gateway_breaker_moves_total", "Changes of a replica's breaker, by the state it went to.", labelCell, labelAddress, labelBreaker)
 	gatewayGate              = gauge(inGateway, "cellgate_gateway_gate_state", "State of the gate of a cell with a legacy database: 0 not known, 1 LEGACY, 2 SHADOW, 3 NATIVE.", labelCell)

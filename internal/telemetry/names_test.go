@@ -81,7 +81,7 @@ func useAll(p *Process) {
 	g.Sent(3)
 	g.Decided(true)
 	g.Decided(false)
-	g.Watch(func(each func(Queue, int, int, uint64)) { each(QueueClaims, 32, 1, 9) })
+	g.Watch(func(each func(Queue, int, int, uint64)) { each(QueueClaims, 32, 1, 9) }, func(each func(string, time.Duration)) { each("cell1", time.Second) })
 	g.WatchLegacy(func(each func(LegacyReading)) { each(LegacyReading{Cell: "cell1", Age: time.Second}) })
 	l := g.Link("cell1")
 	gate := l.Gate()
