@@ -58,7 +58,7 @@ var rules = []rule{
 	{folder: "gateway/console", may: []string{"internal/fault", "proto"}, why: "the console is a client of the API: its server knows files, and what changed"},
 	{folder: "gateway/bus", may: []string{"internal/fault", "internal/health", "internal/keystone", "internal/limits", "internal/rpc", "internal/telemetry", "internal/throttle", "proto"}, why: "the message bus is another form of the gRPC calls: it knows no cell and no gateway"},
 	{folder: "gateway/neutron", may: []string{"internal/fault", "internal/keystone", "schedule/nova"}, why: "which hosts reach a network is asked without knowing any host"},
-	{folder: "gateway/placement", may: []string{"internal/fault", "internal/ingress", "internal/osnames"}, why: "the Placement API asks its Backend: it knows no cell and no gateway"},
+	{folder: "gateway/placement", may: []string{"internal/fault", "internal/ingress", "internal/osnames", "schedule/placement"}, why: "the Placement API asks its Backend: it knows no cell and no gateway"},
 	{folder: "gateway/placement/cells", may: []string{"gateway/cellclient", "gateway/placement", "internal/fault", "proto"}, why: "only the backend of the Placement API knows that there are cells"},
 	{folder: "gateway/placement/mirror", may: []string{"gateway/placement", "internal/ingress"}, why: "a mirror copies between two Placements through their APIs: it knows no cell and no gateway"},
 	{folder: "gateway/legacy/novadb", may: []string{"internal/fault", "schedule"}, why: "a reader of Nova's tables decides nothing, and knows neither cells nor the gateway"},

@@ -136,11 +136,11 @@ func (c *call) setAllocations() error {
 	if !ok {
 		return badRequest("Malformed consumer_uuid: %s", c.vars["consumer_uuid"])
 	}
-	v, err := c.body(putAllocations.at(c.version))
+	body, err := c.object(putAllocations.at(c.version))
 	if err != nil {
 		return err
 	}
-	w := Write{Consumers: []ConsumerWrite{c.consumerWriteOf(id, v.(map[string]any))}}
+	w := Write{Consumers: []ConsumerWrite{c.consumerWriteOf(id, body)}}
 	if err := c.writeAllocations(w, "Unable to allocate inventory for consumer "+id+": "); err != nil {
 		return err
 	}
@@ -148,11 +148,11 @@ func (c *call) setAllocations() error {
 }
 
 func (c *call) setSeveralAllocations() error {
-	v, err := c.body(postAllocations.at(c.version))
+	body, err := c.object(postAllocations.at(c.version))
 	if err != nil {
 		return err
 	}
-	consumers, err := c.consumerWritesOf(v.(map[string]any))
+	consumers, err := c.consumerWritesOf(body)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (c *call) setSeveralAllocations() error {
 func (c *call) consumerWritesOf(body map[string]any) ([]ConsumerWrite, error) {
 	var out []ConsumerWrite
 	seen := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(body)) {
+	for _, name := range keys(body) {
 		id, ok := canonicalUUID(name)
 		if !ok || seen[id] {
 			return nil, badRequest("Malformed consumer_uuid: %s", name)
@@ -215,7 +215,7 @@ func (c *call) checkClasses(consumers []ConsumerWrite, missing string) error {
 	unknown, err := "", error(nil)
 	for _, w := range consumers {
 		for _, resources := range w.Allocations {
-			if unknown, err = c.firstUnknown(ClassName, slices.Sorted(maps.Keys(resources))); err != nil {
+			if unknown, err = c.firstUnknown(ClassName, keys(resources)); err != nil {
 				return err
 			}
 			if unknown != "" {
@@ -247,7 +247,7 @@ func (c *call) explainClass(consumers []ConsumerWrite, missing, class string) er
 			return err
 		}
 	}
-	return badRequest("%sNo such resource class %s.", missing, class)
+	return badRequest("%s%s", missing, unknownName(ClassName, class))
 }
 
 // explainConsumer gives the error of a write with a wrong consumer generation; it names the right one.

@@ -322,6 +322,13 @@ func DiscardBody(r *http.Request) {
 	}
 }
 
+// object is body for an object.
+func (c *call) object(s *schema) (map[string]any, error) {
+	v, err := c.body(s)
+	object, _ := v.(map[string]any) // the schema has checked it
+	return object, err
+}
+
 func checkJSON(text []byte, s *schema) (any, error) {
 	v, err := parseJSON(text)
 	if err != nil {
@@ -406,4 +413,29 @@ func (c *call) firstUnknown(kind NameKind, names []string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+func unknownName(kind NameKind, name string) string {
+	if kind == ClassName {
+		return "No such resource class " + name + "."
+	}
+	return "No such trait(s): " + name + "."
+}
+
+// checkKnown refuses (400) the first of names that is not registered; prefix begins the text.
+func (c *call) checkKnown(kind NameKind, names []string, prefix string) error {
+	unknown, err := c.firstUnknown(kind, names)
+	if err != nil || unknown == "" {
+		return err
+	}
+	return badRequest("%s%s", prefix, unknownName(kind, unknown))
+}
+
+// mustExist refuses (404) a name that is not registered; prefix begins the text.
+func (c *call) mustExist(kind NameKind, name, prefix string) error {
+	known, err := c.isKnown(kind, name)
+	if err != nil || known {
+		return err
+	}
+	return notFound("%s%s", prefix, unknownName(kind, name))
 }

@@ -3,6 +3,8 @@ package placement
 import (
 	"context"
 	"fmt"
+
+	pure "cellgate/schedule/placement"
 )
 
 // Backend stores the API's providers and allocations, and answers its searches. It is the cells' shards, or memory in
@@ -38,13 +40,13 @@ type Backend interface {
 	DeleteName(ctx context.Context, kind NameKind, name string) error
 }
 
-// NameKind is a registry of names.
-type NameKind int
+// NameKind is a registry of names; its value is the one that cells use.
+type NameKind string
 
 // The registries.
 const (
-	ClassName NameKind = iota + 1
-	TraitName
+	ClassName NameKind = "CLASS"
+	TraitName NameKind = "TRAIT"
 )
 
 // Provider is a resource provider with its inventories, traits, aggregates and usage.
@@ -87,10 +89,7 @@ type ProviderQuery struct {
 }
 
 // NameFilter asks for names: of every set in AnyOf at least one, and none of Forbidden.
-type NameFilter struct {
-	AnyOf     [][]string
-	Forbidden []string
-}
+type NameFilter = pure.Filter
 
 // Allocations are amounts by provider uuid and resource class.
 type Allocations map[string]map[string]int64
@@ -177,28 +176,7 @@ type ConsumerWrite struct {
 }
 
 // CandidateQuery is GET /allocation_candidates.
-type CandidateQuery struct {
-	// Groups by suffix; "" is the unnumbered one.
-	Groups map[string]CandidateGroup
-	// Isolate is group_policy=isolate.
-	Isolate bool
-	// SameSubtrees are sets of suffixes that must be of one subtree.
-	SameSubtrees [][]string
-	// RootTraits are required or forbidden on the root of the tree.
-	RootTraits NameFilter
-	// Limit is 0 for no limit.
-	Limit int
-	// Nested: candidates may use providers that are not roots (since microversion 1.29).
-	Nested bool
-}
-
-// CandidateGroup is one group of requested resources. The unnumbered group may be spread over a tree and the
-// providers that share with it. A suffixed group must come from one provider.
-type CandidateGroup struct {
-	Resources          map[string]int64
-	Traits, Aggregates NameFilter
-	InTree             string
-}
+type CandidateQuery = pure.Query
 
 // Candidates are the candidates found, and the providers that they name with all others of these providers' trees.
 type Candidates struct {
@@ -212,39 +190,39 @@ type Candidate struct {
 	Mappings    map[string][]string
 }
 
-// Reason is why the present state does not permit a request.
-type Reason int
+// Reason is why the present state does not permit a request; its value is the one that cells use.
+type Reason string
 
 // The reasons. The API has a status, an error code and a text for each.
 const (
-	ProviderNotFound Reason = iota + 1
-	ParentNotFound
-	DuplicateProvider
-	ProviderGeneration
-	ProviderHasAllocations
-	ProviderHasChildren
+	ProviderNotFound       Reason = "PROVIDER_NOT_FOUND"
+	ParentNotFound         Reason = "PARENT_NOT_FOUND"
+	DuplicateProvider      Reason = "DUPLICATE_PROVIDER"
+	ProviderGeneration     Reason = "PROVIDER_GENERATION"
+	ProviderHasAllocations Reason = "PROVIDER_HAS_ALLOCATIONS"
+	ProviderHasChildren    Reason = "PROVIDER_HAS_CHILDREN"
 	// ReparentRefused: a loop, a parent in another tree before 1.37, or a tree of another cell.
-	ReparentRefused
+	ReparentRefused Reason = "REPARENT_REFUSED"
 	// InventoryInUse: a write would remove inventories of which consumers hold something; Class lists their classes,
 	// separated by ", ".
-	InventoryInUse
+	InventoryInUse Reason = "INVENTORY_IN_USE"
 	// InventoryMissing: an allocation of a class of which the provider has no inventory.
-	InventoryMissing
+	InventoryMissing Reason = "INVENTORY_MISSING"
 	// InventoryRefused: an allocation that breaks min_unit, max_unit or step_size.
-	InventoryRefused
-	CapacityExceeded
-	ConsumerGeneration
-	ConsumerNotFound
-	ClassNotFound
-	TraitNotFound
-	ClassInUse
-	TraitInUse
-	// CrossCell: providers of several cells in one transaction.
-	CrossCell
-	// CellNotFound: no cell is called Name; with an empty Name, nothing determines the cell of a new root.
-	CellNotFound
+	InventoryRefused   Reason = "INVENTORY_REFUSED"
+	CapacityExceeded   Reason = "CAPACITY_EXCEEDED"
+	ConsumerGeneration Reason = "CONSUMER_GENERATION"
+	ConsumerNotFound   Reason = "CONSUMER_NOT_FOUND"
+	ClassNotFound      Reason = "CLASS_NOT_FOUND"
+	TraitNotFound      Reason = "TRAIT_NOT_FOUND"
+	ClassInUse         Reason = "CLASS_IN_USE"
+	TraitInUse         Reason = "TRAIT_IN_USE"
 	// AgentTree: an agent reports the host's providers; only the agent can change them.
-	AgentTree
+	AgentTree Reason = "AGENT_TREE"
+	// CrossCell: providers of several cells in one transaction. No cell gives this reason, nor the next one.
+	CrossCell Reason = "CROSS_CELL"
+	// CellNotFound: no cell is called Name; with an empty Name, nothing determines the cell of a new root.
+	CellNotFound Reason = "CELL_NOT_FOUND"
 )
 
 // Refusal is the error of a request that the present state does not permit.
@@ -257,5 +235,5 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string {
-	return fmt.Sprintf("refused: reason %d, provider %q, class %q, consumer %q, name %q: %s", r.Reason, r.Provider, r.Class, r.Consumer, r.Name, r.Detail)
+	return fmt.Sprintf("refused: %s, provider %q, class %q, consumer %q, name %q: %s", r.Reason, r.Provider, r.Class, r.Consumer, r.Name, r.Detail)
 }

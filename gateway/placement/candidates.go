@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	pure "cellgate/schedule/placement"
 )
 
 var candidateResources = []resource{
@@ -122,26 +124,25 @@ func (c *call) candidateQuery() (CandidateQuery, error) {
 	if err := c.requestWide(&q); err != nil {
 		return q, err
 	}
-	suffixes, err := c.groups(&q)
-	if err != nil {
+	if err := c.readGroups(&q); err != nil {
 		return q, err
 	}
-	if err := c.checkGroups(q, suffixes); err != nil {
+	if err := c.checkGroups(q); err != nil {
 		return q, err
 	}
-	if err := checkForbidden(q, suffixes); err != nil && c.version >= forbiddenTraitsSince {
+	if err := checkForbidden(q.Groups); err != nil && c.version >= forbiddenTraitsSince {
 		return q, err
 	}
 	granular := 0
-	for _, suffix := range suffixes {
-		if suffix != "" {
+	for _, g := range q.Groups {
+		if g.Suffix != "" {
 			granular++
 		}
 	}
 	if len(policies) == 0 && granular > 1 {
 		return q, badRequest(`The "group_policy" parameter is required when specifying more than one "resources{N}" parameter.`)
 	}
-	return q, c.checkNames(q, suffixes)
+	return q, c.checkNames(q)
 }
 
 // requestWide reads root_required and same_subtree.
@@ -174,24 +175,24 @@ func (c *call) requestWide(q *CandidateQuery) error {
 	return nil
 }
 
-// groups reads the groups into q, and gives their suffixes in the order of the query.
-func (c *call) groups(q *CandidateQuery) ([]string, error) {
+// readGroups reads the groups into q, in the order of the query.
+func (c *call) readGroups(q *CandidateQuery) error {
 	pattern := groupParameter
 	if c.version >= anySuffixSince {
 		pattern = groupParameter33
 	}
-	q.Groups = map[string]CandidateGroup{}
-	var suffixes []string
 	for _, p := range c.query {
 		parts := pattern.FindStringSubmatch(p.name)
 		if parts == nil {
 			continue
 		}
 		suffix := parts[2]
-		group, known := q.Groups[suffix]
-		if !known {
-			suffixes = append(suffixes, suffix)
+		at := slices.IndexFunc(q.Groups, func(g pure.Group) bool { return g.Suffix == suffix })
+		if at < 0 {
+			at = len(q.Groups)
+			q.Groups = append(q.Groups, pure.Group{Suffix: suffix})
 		}
+		group := &q.Groups[at]
 		var err error
 		switch parts[1] {
 		case "resources":
@@ -208,23 +209,23 @@ func (c *call) groups(q *CandidateQuery) ([]string, error) {
 			group.InTree = id
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		q.Groups[suffix] = group
 	}
-	return suffixes, nil
+	return nil
 }
 
 // checkGroups refuses groups without resources, except those that same_subtree names.
-func (c *call) checkGroups(q CandidateQuery, suffixes []string) error {
-	var bare []string
-	for _, suffix := range suffixes {
-		if len(q.Groups[suffix].Resources) == 0 {
-			bare = append(bare, suffix)
+func (c *call) checkGroups(q CandidateQuery) error {
+	var suffixes, bare []string
+	for _, g := range q.Groups {
+		suffixes = append(suffixes, g.Suffix)
+		if len(g.Resources) == 0 {
+			bare = append(bare, g.Suffix)
 		}
 	}
 	if c.version < sameSubtreeSince {
-		return checkOrphans(q, suffixes, bare)
+		return checkOrphans(q.Groups)
 	}
 	if len(bare) == len(suffixes) {
 		return badParameter(codeMissingParameter, "There must be at least one resources or resources[$S] parameter.")
@@ -241,7 +242,7 @@ func (c *call) checkGroups(q CandidateQuery, suffixes []string) error {
 	}
 	var unknown []string
 	for _, suffix := range slices.Sorted(maps.Keys(related)) {
-		if _, ok := q.Groups[suffix]; !ok {
+		if !slices.Contains(suffixes, suffix) {
 			unknown = append(unknown, suffix)
 		}
 	}
@@ -251,15 +252,19 @@ func (c *call) checkGroups(q CandidateQuery, suffixes []string) error {
 	return nil
 }
 
-func checkOrphans(q CandidateQuery, suffixes, bare []string) error {
+func checkOrphans(groups []pure.Group) error {
 	var traits, aggregates []string
-	for _, suffix := range bare {
-		g := q.Groups[suffix]
-		if len(g.Traits.AnyOf) > 0 {
-			traits = append(traits, "required"+suffix)
+	bare := false
+	for _, g := range groups {
+		if len(g.Resources) > 0 {
+			continue
 		}
-		if len(g.Aggregates.names()) > 0 {
-			aggregates = append(aggregates, "member_of"+suffix)
+		bare = true
+		if len(g.Traits.AnyOf) > 0 {
+			traits = append(traits, "required"+g.Suffix)
+		}
+		if len(namesIn(g.Aggregates)) > 0 {
+			aggregates = append(aggregates, "member_of"+g.Suffix)
 		}
 	}
 	switch {
@@ -267,22 +272,21 @@ func checkOrphans(q CandidateQuery, suffixes, bare []string) error {
 		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: %s", strings.Join(traits, ", "))
 	case len(aggregates) > 0:
 		return badRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: %s", strings.Join(aggregates, ", "))
-	case len(bare) > 0:
+	case bare:
 		return badRequest("All request groups must specify resources.")
-	case len(suffixes) == 0:
+	case len(groups) == 0:
 		return badRequest("At least one request group (`resources` or `resources{$S}`) is required.")
 	}
 	return nil
 }
 
 // checkForbidden refuses a group that forbids all traits of which it requires one.
-func checkForbidden(q CandidateQuery, suffixes []string) error {
+func checkForbidden(groups []pure.Group) error {
 	var both []string
-	for _, suffix := range suffixes {
-		traits := q.Groups[suffix].Traits
-		for _, any := range traits.AnyOf {
-			if !slices.ContainsFunc(any, func(t string) bool { return !slices.Contains(traits.Forbidden, t) }) {
-				both = append(both, "required"+suffix+": ("+strings.Join(any, ", ")+")")
+	for _, g := range groups {
+		for _, any := range g.Traits.AnyOf {
+			if !slices.ContainsFunc(any, func(t string) bool { return !slices.Contains(g.Traits.Forbidden, t) }) {
+				both = append(both, "required"+g.Suffix+": ("+strings.Join(any, ", ")+")")
 			}
 		}
 	}
@@ -294,25 +298,13 @@ func checkForbidden(q CandidateQuery, suffixes []string) error {
 }
 
 // checkNames refuses unknown classes and traits.
-func (c *call) checkNames(q CandidateQuery, suffixes []string) error {
-	traits := q.RootTraits.names()
-	for _, suffix := range suffixes {
-		g := q.Groups[suffix]
-		unknown, err := c.firstUnknown(ClassName, keys(g.Resources))
-		if err != nil {
+func (c *call) checkNames(q CandidateQuery) error {
+	traits := namesIn(q.RootTraits)
+	for _, g := range q.Groups {
+		if err := c.checkKnown(ClassName, keys(g.Resources), "Invalid resource class in resources parameter: "); err != nil {
 			return err
 		}
-		if unknown != "" {
-			return badRequest("Invalid resource class in resources parameter: No such resource class %s.", unknown)
-		}
-		traits = append(traits, g.Traits.names()...)
+		traits = append(traits, namesIn(g.Traits)...)
 	}
-	unknown, err := c.firstUnknown(TraitName, traits)
-	if err != nil {
-		return err
-	}
-	if unknown != "" {
-		return badRequest("No such trait(s): %s.", unknown)
-	}
-	return nil
+	return c.checkKnown(TraitName, traits, "")
 }

@@ -30,14 +30,7 @@ func findCandidates(all []*Provider, q CandidateQuery) (*Candidates, error) {
 		}
 		trees = append(trees, tree)
 	}
-	query := pure.Query{Isolate: q.Isolate, SameSubtrees: q.SameSubtrees, RootTraits: pure.Filter(q.RootTraits), Limit: q.Limit, Nested: q.Nested}
-	for _, suffix := range keys(q.Groups) {
-		g := q.Groups[suffix]
-		query.Groups = append(query.Groups, pure.Group{
-			Suffix: suffix, Resources: g.Resources, Traits: pure.Filter(g.Traits), Aggregates: pure.Filter(g.Aggregates), InTree: g.InTree,
-		})
-	}
-	found, err := pure.Candidates(trees, &query)
+	found, err := pure.Candidates(trees, &q)
 	if err != nil {
 		return nil, fault.New(fault.InvalidRequest, "%v", err)
 	}

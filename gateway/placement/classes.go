@@ -38,29 +38,20 @@ func (c *call) listClasses() error {
 	return c.reply(http.StatusOK, map[string]any{"resource_classes": out})
 }
 
-// knownClass refuses an unknown class.
-func (c *call) knownClass(name string) error {
-	known, err := c.isKnown(ClassName, name)
-	if err == nil && !known {
-		return notFound("No such resource class %s.", name)
-	}
-	return err
-}
-
 func (c *call) showClass() error {
 	name := c.vars["name"]
-	if err := c.knownClass(name); err != nil {
+	if err := c.mustExist(ClassName, name, ""); err != nil {
 		return err
 	}
 	return c.reply(http.StatusOK, c.showsClass(name))
 }
 
 func (c *call) createClass() error {
-	v, err := c.body(putClass)
+	body, err := c.object(putClass)
 	if err != nil {
 		return err
 	}
-	name := v.(map[string]any)["name"].(string)
+	name := body["name"].(string)
 	created, err := c.Backend.PutName(c.ctx, ClassName, name)
 	if err != nil {
 		return err
@@ -90,12 +81,12 @@ func (c *call) putClass() error {
 
 // renameClass is PUT before 1.7. A class in use cannot be renamed, since inventories and claims store its name.
 func (c *call) renameClass() error {
-	v, err := c.body(putClass)
+	body, err := c.object(putClass)
 	if err != nil {
 		return err
 	}
-	was, name := c.vars["name"], v.(map[string]any)["name"].(string)
-	if err := c.knownClass(was); err != nil {
+	was, name := c.vars["name"], body["name"].(string)
+	if err := c.mustExist(ClassName, was, ""); err != nil {
 		return err
 	}
 	if IsStandard(ClassName, was) {
@@ -121,7 +112,7 @@ func (c *call) renameClass() error {
 
 func (c *call) deleteClass() error {
 	name := c.vars["name"]
-	if err := c.knownClass(name); err != nil {
+	if err := c.mustExist(ClassName, name, ""); err != nil {
 		return err
 	}
 	if IsStandard(ClassName, name) {

@@ -183,9 +183,9 @@ func (r *Refusal) text() string {
 	case ConsumerNotFound:
 		return fmt.Sprintf("No allocations for consumer '%s'", r.Consumer)
 	case ClassNotFound:
-		return "No such resource class " + r.Name + r.Class + "."
+		return unknownName(ClassName, r.Name+r.Class)
 	case TraitNotFound:
-		return "No such trait(s): " + r.Name + "."
+		return unknownName(TraitName, r.Name)
 	case ClassInUse:
 		return "Cannot delete resource class " + r.Name + ". Class is in use in inventory."
 	case TraitInUse:

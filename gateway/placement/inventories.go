@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"slices"
 )
 
 const inventoryRules = "placement:resource_providers:inventories:"
@@ -110,24 +109,17 @@ func (c *call) showInventory() error {
 }
 
 func (c *call) createInventory() error {
-	p, err := c.provider(c.vars["uuid"])
+	p, body, err := c.providerAndObject(postInventory)
 	if err != nil {
 		return err
 	}
-	v, err := c.body(postInventory)
-	if err != nil {
-		return err
-	}
-	body := v.(map[string]any)
 	class, i := body["resource_class"].(string), inventoryOf(body)
 	prefix := "Unable to create inventory for resource provider "
 	if err := c.checkCapacity(p, class, i, prefix); err != nil {
 		return err
 	}
-	if known, err := c.isKnown(ClassName, class); err != nil {
+	if err := c.checkKnown(ClassName, []string{class}, prefix+p.UUID+": "); err != nil {
 		return err
-	} else if !known {
-		return badRequest("%s%s: No such resource class %s.", prefix, p.UUID, class)
 	}
 	if _, has := p.Inventories[class]; has {
 		return conflict(codeConcurrentUpdate, "Update conflict: the resource provider has an inventory of class %s", class)
@@ -148,15 +140,10 @@ func (c *call) createInventory() error {
 }
 
 func (c *call) setInventories() error {
-	p, err := c.provider(c.vars["uuid"])
+	p, body, err := c.providerAndObject(putInventories)
 	if err != nil {
 		return err
 	}
-	v, err := c.body(putInventories)
-	if err != nil {
-		return err
-	}
-	body := v.(map[string]any)
 	if integerOf(body["resource_provider_generation"]) != p.Generation {
 		return conflict(codeConcurrentUpdate, "resource provider generation conflict")
 	}
@@ -174,39 +161,35 @@ func (c *call) setInventories() error {
 	return c.reply(http.StatusOK, showsInventories(list, p.Generation+1))
 }
 
-// inventoriesOf reads checked inventories by class.
-func (c *call) inventoriesOf(p *Provider, body map[string]any) (map[string]Inventory, error) {
+// inventoriesIn converts checked inventories by class. The schema checks only entries whose class is a valid name; other
+// classes are unknown.
+func inventoriesIn(body map[string]any) map[string]Inventory {
 	list := map[string]Inventory{}
-	classes := slices.Sorted(maps.Keys(body))
-	for _, class := range classes {
-		// The schema checks only entries whose class is a valid name; other classes are unknown.
-		if one, ok := body[class].(map[string]any); ok && className.MatchString(class) {
-			list[class] = inventoryOf(one)
-			if err := c.checkCapacity(p, class, list[class], "Unable to update inventory for resource provider "); err != nil {
-				return nil, err
-			}
+	for class, one := range body {
+		if fields, ok := one.(map[string]any); ok && className.MatchString(class) {
+			list[class] = inventoryOf(fields)
 		}
 	}
-	unknown, err := c.firstUnknown(ClassName, classes)
-	if err != nil {
-		return nil, err
+	return list
+}
+
+// inventoriesOf reads a provider's new inventories by class.
+func (c *call) inventoriesOf(p *Provider, body map[string]any) (map[string]Inventory, error) {
+	list := inventoriesIn(body)
+	for _, class := range keys(list) {
+		if err := c.checkCapacity(p, class, list[class], "Unable to update inventory for resource provider "); err != nil {
+			return nil, err
+		}
 	}
-	if unknown != "" {
-		return nil, badRequest("Unknown resource class in inventory for resource provider %s: No such resource class %s.", p.UUID, unknown)
-	}
-	return list, nil
+	return list, c.checkKnown(ClassName, keys(body), "Unknown resource class in inventory for resource provider "+p.UUID+": ")
 }
 
 func (c *call) updateInventory() error {
-	p, err := c.provider(c.vars["uuid"])
+	p, body, err := c.providerAndObject(putInventory)
 	if err != nil {
 		return err
 	}
-	v, err := c.body(putInventory)
-	if err != nil {
-		return err
-	}
-	body, class := v.(map[string]any), c.vars["resource_class"]
+	class := c.vars["resource_class"]
 	if integerOf(body["resource_provider_generation"]) != p.Generation {
 		return conflict(codeConcurrentUpdate, "resource provider generation conflict")
 	}
@@ -214,12 +197,8 @@ func (c *call) updateInventory() error {
 	if err := c.checkCapacity(p, class, i, "Unable to update inventory for resource provider "); err != nil {
 		return err
 	}
-	known, err := c.isKnown(ClassName, class)
-	if err != nil {
+	if err := c.mustExist(ClassName, class, ""); err != nil {
 		return err
-	}
-	if !known {
-		return notFound("No such resource class %s.", class)
 	}
 	if _, has := p.Inventories[class]; !has {
 		return badRequest("No inventory record with resource class for resource provider %s: No inventory of class %s found.", p.UUID, class)
@@ -240,12 +219,8 @@ func (c *call) deleteInventory() error {
 		return err
 	}
 	class := c.vars["resource_class"]
-	known, err := c.isKnown(ClassName, class)
-	if err != nil {
+	if err := c.mustExist(ClassName, class, "No inventory of class "+class+" found for delete: "); err != nil {
 		return err
-	}
-	if !known {
-		return notFound("No inventory of class %s found for delete: No such resource class %s.", class, class)
 	}
 	if _, has := p.Inventories[class]; !has {
 		return notFound("No inventory of class %[1]s found for delete: No inventory of class %[1]s found for delete", class)

@@ -85,7 +85,7 @@ func (p *Provider) fits(class string, n int64) bool {
 	return ok && n >= i.MinUnit && n <= i.MaxUnit && n%i.StepSize == 0 && float64(p.Used[class]+n) <= i.capacity()
 }
 
-func (f NameFilter) accepts(names []string) bool {
+func accepts(f NameFilter, names []string) bool {
 	for _, any := range f.AnyOf {
 		if !slices.ContainsFunc(any, func(n string) bool { return slices.Contains(names, n) }) {
 			return false
@@ -102,7 +102,7 @@ func (m *memory) Providers(_ context.Context, q ProviderQuery) ([]*Provider, err
 		inTree := q.InTree == "" || m.state.providers[q.InTree] != nil && m.state.providers[q.InTree].RootUUID == p.RootUUID
 		fits := !slices.ContainsFunc(keys(q.Resources), func(class string) bool { return !p.fits(class, q.Resources[class]) })
 		if (q.UUIDs == nil || slices.Contains(q.UUIDs, p.UUID)) && (q.Name == "" || q.Name == p.Name) && inTree && fits &&
-			q.Traits.accepts(p.Traits) && q.Aggregates.accepts(p.Aggregates) {
+			accepts(q.Traits, p.Traits) && accepts(q.Aggregates, p.Aggregates) {
 			out = append(out, p)
 		}
 	}
@@ -360,7 +360,7 @@ func (s state) checkAllocations(list []ConsumerWrite) error {
 			for _, class := range keys(w.Allocations[id]) {
 				n := w.Allocations[id][class]
 				i, has := p.Inventories[class]
-				reason := Reason(0)
+				reason := Reason("")
 				switch {
 				case !has:
 					reason = InventoryMissing
@@ -369,7 +369,7 @@ func (s state) checkAllocations(list []ConsumerWrite) error {
 				case float64(used[class]) > i.capacity():
 					reason = CapacityExceeded
 				}
-				if reason != 0 {
+				if reason != "" {
 					return &Refusal{Reason: reason, Provider: id, Class: class}
 				}
 			}

@@ -45,6 +45,16 @@ func (c *call) providerOr(name, missing string) (*Provider, error) {
 	return list[0], nil
 }
 
+// providerAndObject reads the provider in the path, then the request's object.
+func (c *call) providerAndObject(s *schema) (*Provider, map[string]any, error) {
+	p, err := c.provider(c.vars["uuid"])
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := c.object(s)
+	return p, body, err
+}
+
 type link struct {
 	Rel  string `json:"rel"`
 	Href string `json:"href"`
@@ -123,20 +133,10 @@ func (c *call) providerQuery() (ProviderQuery, error) {
 			return q, err
 		}
 	}
-	unknown, err := c.firstUnknown(TraitName, q.Traits.names())
-	if err != nil {
+	if err := c.checkKnown(TraitName, namesIn(q.Traits), `Invalid trait(s) in "required" parameter: `); err != nil {
 		return q, err
 	}
-	if unknown != "" {
-		return q, badRequest(`Invalid trait(s) in "required" parameter: No such trait(s): %s.`, unknown)
-	}
-	if unknown, err = c.firstUnknown(ClassName, keys(q.Resources)); err != nil {
-		return q, err
-	}
-	if unknown != "" {
-		return q, badRequest("Invalid resource class in resources parameter: No such resource class %s.", unknown)
-	}
-	return q, nil
+	return q, c.checkKnown(ClassName, keys(q.Resources), "Invalid resource class in resources parameter: ")
 }
 
 // parentOf reads parent_provider_uuid; named is false when the body does not have it.
@@ -149,11 +149,10 @@ func parentOf(body map[string]any) (parent string, named bool) {
 }
 
 func (c *call) createProvider() error {
-	v, err := c.body(postProvider.at(c.version))
+	body, err := c.object(postProvider.at(c.version))
 	if err != nil {
 		return err
 	}
-	body := v.(map[string]any)
 	name := body["name"].(string)
 	id := uuid.NewString()
 	if given, ok := body["uuid"].(string); ok {
@@ -212,15 +211,10 @@ func (c *call) deleteProvider() error {
 }
 
 func (c *call) updateProvider() error {
-	p, err := c.provider(c.vars["uuid"])
+	p, body, err := c.providerAndObject(putProvider.at(c.version))
 	if err != nil {
 		return err
 	}
-	v, err := c.body(putProvider.at(c.version))
-	if err != nil {
-		return err
-	}
-	body := v.(map[string]any)
 	name := body["name"].(string)
 	w := ProviderWrite{UUID: p.UUID, Name: &name}
 	if parent, named := parentOf(body); named && parent != p.ParentUUID {

@@ -210,8 +210,8 @@ func (c *call) memberOf(suffix string) (NameFilter, error) {
 	return out, nil
 }
 
-// names lists all names in a filter.
-func (f NameFilter) names() []string { return append(slices.Concat(f.AnyOf...), f.Forbidden...) }
+// namesIn lists all names in a filter.
+func namesIn(f NameFilter) []string { return append(slices.Concat(f.AnyOf...), f.Forbidden...) }
 
 // integerOf gives a checked integer; -1, which is no valid generation, if it is too large.
 func integerOf(v any) int64 {

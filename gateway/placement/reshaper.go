@@ -2,9 +2,7 @@ package placement
 
 import (
 	"errors"
-	"maps"
 	"net/http"
-	"slices"
 )
 
 var reshaperResources = []resource{
@@ -13,14 +11,13 @@ var reshaperResources = []resource{
 
 // reshape replaces inventories of several providers and allocations of several consumers at once.
 func (c *call) reshape() error {
-	v, err := c.body(postReshaper.at(c.version))
+	body, err := c.object(postReshaper.at(c.version))
 	if err != nil {
 		return err
 	}
-	body := v.(map[string]any)
 	inventories := body["inventories"].(map[string]any)
 	var w Write
-	for _, id := range slices.Sorted(maps.Keys(inventories)) {
+	for _, id := range keys(inventories) {
 		one, err := c.reshapedProvider(id, inventories[id].(map[string]any))
 		if err != nil {
 			return err
@@ -45,21 +42,13 @@ func (c *call) reshapedProvider(id string, body map[string]any) (ProviderWrite, 
 		}
 		return ProviderWrite{}, err
 	}
-	if given := integerOf(body["resource_provider_generation"]); given != p.Generation {
-		return ProviderWrite{}, conflict(codeConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d", id, p.Generation, given)
+	if n := integerOf(body["resource_provider_generation"]); n != p.Generation {
+		return ProviderWrite{}, conflict(codeConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d", id, p.Generation, n)
 	}
-	list := map[string]Inventory{}
-	for class, one := range body["inventories"].(map[string]any) {
-		if fields, ok := one.(map[string]any); ok && className.MatchString(class) {
-			list[class] = inventoryOf(fields)
-		}
-	}
-	unknown, err := c.firstUnknown(ClassName, slices.Sorted(maps.Keys(body["inventories"].(map[string]any))))
-	if err != nil {
+	given := body["inventories"].(map[string]any)
+	list := inventoriesIn(given)
+	if err := c.checkKnown(ClassName, keys(given), "malformed reshaper data: "); err != nil {
 		return ProviderWrite{}, err
-	}
-	if unknown != "" {
-		return ProviderWrite{}, badRequest("malformed reshaper data: No such resource class %s.", unknown)
 	}
 	// Placement writes inventories before and after the allocations, but only once if all are removed.
 	raise := int64(2)

@@ -89,12 +89,8 @@ func (c *call) usedTraits() (map[string]bool, error) {
 
 func (c *call) showTrait() error {
 	name := c.vars["name"]
-	known, err := c.isKnown(TraitName, name)
-	if err != nil {
+	if err := c.mustExist(TraitName, name, ""); err != nil {
 		return err
-	}
-	if !known {
-		return notFound("No such trait(s): %s.", name)
 	}
 	c.markFresh()
 	return c.replyEmpty(http.StatusNoContent)
@@ -148,11 +144,10 @@ func (c *call) listProviderTraits() error {
 var changedGeneration = conflict(codeConcurrentUpdate, "Resource provider's generation already changed. Please update the generation and try again.")
 
 func (c *call) setProviderTraits() error {
-	v, err := c.body(putTraits)
+	body, err := c.object(putTraits)
 	if err != nil {
 		return err
 	}
-	body := v.(map[string]any)
 	p, err := c.provider(c.vars["uuid"])
 	if err != nil {
 		return err

@@ -130,5 +130,5 @@ func reasonOf(t *testing.T, err error) string {
 	if r == nil {
 		return "written"
 	}
-	return fmt.Sprint("refused: reason ", int(r.Reason))
+	return string(r.Reason)
 }

@@ -189,10 +189,9 @@ func (b *Backend) Candidates(ctx context.Context, q placement.CandidateQuery) (*
 	for _, set := range q.SameSubtrees {
 		req.SameSubtrees = append(req.SameSubtrees, &cellv1.PlacementNames{Names: set})
 	}
-	for _, suffix := range slices.Sorted(maps.Keys(q.Groups)) {
-		g := q.Groups[suffix]
+	for _, g := range q.Groups {
 		req.Groups = append(req.Groups, &cellv1.CandidateGroup{
-			Suffix: suffix, Resources: g.Resources, Traits: filterOf(g.Traits), Aggregates: filterOf(g.Aggregates), InTree: g.InTree,
+			Suffix: g.Suffix, Resources: g.Resources, Traits: filterOf(g.Traits), Aggregates: filterOf(g.Aggregates), InTree: g.InTree,
 		})
 	}
 	replies, missing, err := askThose(ctx, b, b.Cells.All, 0, never, func(ctx context.Context, c *cellclient.Cell) (*cellv1.FindCandidatesResponse, error) {
@@ -241,9 +240,6 @@ type cachedNames struct {
 // namesFor is how long HasName answers from its cache that a name is registered. A name that is not in the cache may
 // just have been registered by another gateway.
 const namesFor = 2 * time.Second
-
-// kinds are the registries by the names that cells use.
-var kinds = map[placement.NameKind]string{placement.ClassName: "CLASS", placement.TraitName: "TRAIT"}
 
 // Names gives the names that any cell has. It also registers them in cells that lack some, for example since they
 // were down when a name was registered.
@@ -310,7 +306,7 @@ func (b *Backend) catchUp(ctx context.Context, c *cellclient.Cell, kind placemen
 		if slices.Contains(has, name) {
 			continue
 		}
-		if _, err := ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: kinds[kind], Name: name}, cellv1.CellPlacementClient.ChangeName); err != nil {
+		if _, err := ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: string(kind), Name: name}, cellv1.CellPlacementClient.ChangeName); err != nil {
 			b.Log.Warn("a custom name of Placement could not be registered in a cell that lacks it", "cell", c.Name(), "name", name, "err", err)
 			return
 		}

@@ -74,22 +74,12 @@ func changeOf(w *placement.ProviderWrite) *cellv1.ProviderChange {
 	return out
 }
 
-// reasons are the API's reasons, by the names that shards use.
-var reasons = map[string]placement.Reason{
-	"PROVIDER_NOT_FOUND": placement.ProviderNotFound, "PARENT_NOT_FOUND": placement.ParentNotFound, "DUPLICATE_PROVIDER": placement.DuplicateProvider,
-	"PROVIDER_GENERATION": placement.ProviderGeneration, "PROVIDER_HAS_ALLOCATIONS": placement.ProviderHasAllocations, "PROVIDER_HAS_CHILDREN": placement.ProviderHasChildren,
-	"REPARENT_REFUSED": placement.ReparentRefused, "INVENTORY_IN_USE": placement.InventoryInUse, "INVENTORY_MISSING": placement.InventoryMissing,
-	"INVENTORY_REFUSED": placement.InventoryRefused, "CAPACITY_EXCEEDED": placement.CapacityExceeded, "CONSUMER_GENERATION": placement.ConsumerGeneration,
-	"CONSUMER_NOT_FOUND": placement.ConsumerNotFound, "CLASS_NOT_FOUND": placement.ClassNotFound, "TRAIT_NOT_FOUND": placement.TraitNotFound,
-	"CLASS_IN_USE": placement.ClassInUse, "TRAIT_IN_USE": placement.TraitInUse, "AGENT_TREE": placement.AgentTree,
-}
-
 // refusalOf gives a cell's refusal as the API's error; nil for none.
 func refusalOf(r *cellv1.PlacementRefusal) error {
 	if r == nil {
 		return nil
 	}
 	return &placement.Refusal{
-		Reason: reasons[r.GetReason()], Provider: r.GetProvider(), Class: r.GetResourceClass(), Consumer: r.GetConsumer(), Name: r.GetName(), Detail: r.GetDetail(),
+		Reason: placement.Reason(r.GetReason()), Provider: r.GetProvider(), Class: r.GetResourceClass(), Consumer: r.GetConsumer(), Name: r.GetName(), Detail: r.GetDetail(),
 	}
 }

@@ -304,7 +304,7 @@ func (b *Backend) splitConsumer(c *placement.ConsumerWrite, at map[string]*cellc
 func (b *Backend) PutName(ctx context.Context, kind placement.NameKind, name string) (created bool, err error) {
 	created, answered := true, false
 	for _, r := range cellclient.AskAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ChangeNameResponse, error) {
-		return ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: kinds[kind], Name: name}, cellv1.CellPlacementClient.ChangeName)
+		return ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: string(kind), Name: name}, cellv1.CellPlacementClient.ChangeName)
 	}) {
 		if r.Err != nil {
 			err = unanswered(r.Cell, r.Err)
@@ -336,7 +336,7 @@ func (b *Backend) DeleteName(ctx context.Context, kind placement.NameKind, name 
 	var refusal error = &placement.Refusal{Reason: notThere, Name: name}
 	var deleted []*cellclient.Cell
 	for _, c := range b.Cells.All {
-		got, err := ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: kinds[kind], Name: name, Delete: true}, cellv1.CellPlacementClient.ChangeName)
+		got, err := ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: string(kind), Name: name, Delete: true}, cellv1.CellPlacementClient.ChangeName)
 		var r *placement.Refusal
 		switch {
 		case err != nil:
@@ -351,7 +351,7 @@ func (b *Backend) DeleteName(ctx context.Context, kind placement.NameKind, name 
 			continue
 		}
 		for _, c := range deleted {
-			if _, back := ask(context.WithoutCancel(ctx), b, c, &cellv1.ChangeNameRequest{Kind: kinds[kind], Name: name}, cellv1.CellPlacementClient.ChangeName); back != nil {
+			if _, back := ask(context.WithoutCancel(ctx), b, c, &cellv1.ChangeNameRequest{Kind: string(kind), Name: name}, cellv1.CellPlacementClient.ChangeName); back != nil {
 				err = fault.Wrap(fault.KindOf(err), errors.Join(err, back), "%v; the name is now missing in cell %s", err, c.Name())
 			}
 		}

@@ -42,13 +42,13 @@ func deeper(ctx context.Context) (context.Context, error) {
 	return context.WithValue(ctx, depth{}, n+1), nil
 }
 
-// refusedBecause gives the reason of a refusal, and the refusal; 0 and nil for other errors and none.
+// refusedBecause gives the reason of a refusal, and the refusal; "" and nil for other errors and none.
 func refusedBecause(err error) (placement.Reason, *placement.Refusal) {
 	var r *placement.Refusal
 	if errors.As(err, &r) {
 		return r.Reason, r
 	}
-	return 0, nil
+	return "", nil
 }
 
 // CopyProvider makes the target's provider equal to the source's, and deletes it if the source has none. A new root
