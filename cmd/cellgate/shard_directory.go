@@ -33,7 +33,7 @@ type shardDirectory struct{ config.Cell }
 func (d shardDirectory) options() pebbleshard.Options {
 	return pebbleshard.Options{
 		Cell: d.Name, CellUUID: d.UUID, MaxDecisionBytes: int64(d.DecisionMiB) << 20,
-		MaxClockJump: d.MaxClockJump, MaxJournalBytes: int64(d.JournalMiB) << 20, MaxEndedBytes: int64(d.EndedMiB) << 20,
+		MaxJournalBytes: int64(d.JournalMiB) << 20, MaxEndedBytes: int64(d.EndedMiB) << 20,
 		Holder: fmt.Sprintf("cellgate, cell %s, pid %d", d.Name, os.Getpid()),
 	}
 }

@@ -4,11 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // TestStoreTimeKeepsPaceAfterTheMachineStepsBack: leases keep their length although the machine's
@@ -42,64 +39,6 @@ func TestSteadyClockGoesForward(t *testing.T) {
 	}
 }
 
-// TestOpen_AClockFarAhead_IsRefusedUntilConfirmed: store time never goes back, so a store does not
-// follow a clock that is wrong by years.
-func TestOpen_AClockFarAhead_IsRefusedUntilConfirmed(t *testing.T) {
-	const month = 31 * 24 * time.Hour
-	fs, clock := vfs.NewMem(), newTestClock()
-	opts := testOptions
-	opts.Clock, opts.MaxClockJump = clock.read, month
-	use := func(what string) time.Time {
-		s, err := open(fs, lossDir, opts)
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		defer mustClose(t, s)
-		now, err := s.Now(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return now
-	}
-	first := use("a new shard")
-	clock.move(month - time.Hour)
-	use("a clock within the bound")
-	clock.move(10 * 365 * 24 * time.Hour)
-	if _, err := open(fs, lossDir, opts); err == nil || !strings.Contains(err.Error(), "set the clock") || !strings.Contains(err.Error(), lossDir) {
-		t.Fatalf("a clock ten years ahead: %v", err)
-	}
-	clock.move(-10 * 365 * 24 * time.Hour)
-	if now := use("the clock is right again"); now.Sub(first) > month {
-		t.Errorf("store time went from %v to %v", first, now)
-	}
-	clock.move(2 * month)
-	opts.MaxClockJump = 3 * month
-	use("a jump that is confirmed")
-}
-
-// Inspect finds the clock with which Open would refuse.
-func TestInspect_AClockFarAhead_IsFound(t *testing.T) {
-	dir, clock := t.TempDir(), newTestClock()
-	opts := testOptions
-	opts.Clock, opts.MaxClockJump = clock.read, time.Hour
-	s, err := Open(dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Now(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	mustClose(t, s)
-	if _, err := Inspect(dir, opts); err != nil {
-		t.Errorf("the clock is right: %v", err)
-	}
-	clock.move(2 * time.Hour)
-	_, want := Open(dir, opts)
-	if _, err := Inspect(dir, opts); err == nil || want == nil || err.Error() != want.Error() {
-		t.Errorf("%v, want what Open says: %v", err, want)
-	}
-}
-
 // systemd makes a unit's directory a link, if the unit has a user of its own.
 func TestInspect_DirectoryIsALink_TimeOfTheLastWriteIsFound(t *testing.T) {
 	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
@@ -114,23 +53,5 @@ func TestInspect_DirectoryIsALink_TimeOfTheLastWriteIsFound(t *testing.T) {
 	}
 	if seen, err := Inspect(link, testOptions); err != nil || !seen.Newest.Equal(later) {
 		t.Errorf("%v, %v, want %v", seen.Newest, err, later)
-	}
-}
-
-// A store that opened lanes but whose time nobody read has no time of last use. A later clock is
-// then no jump.
-func TestOpen_TimeNeverRead_NoJump(t *testing.T) {
-	dir := t.TempDir()
-	opts := testOptions
-	opts.MaxClockJump = time.Hour
-	for range 3 {
-		s, err := Open(dir, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.OpenLane(t.Context(), "r"); err != nil {
-			t.Fatal(err)
-		}
-		mustClose(t, s)
 	}
 }
