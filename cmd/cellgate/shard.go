@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"cellgate/internal/config"
 	"cellgate/shard"
@@ -22,7 +21,7 @@ type shardPlace interface {
 	// shard (pebbleshard.Options).
 	open(ctx context.Context, memTable uint64, log *slog.Logger) (shard.Store, error)
 	// examine gives doctor's results for the place. It changes nothing in the shard.
-	examine(ctx context.Context, now time.Time) results
+	examine(ctx context.Context) results
 }
 
 func placeOf(c config.Cell) shardPlace {
@@ -58,5 +57,5 @@ func shardError(c config.Cell, p shardPlace, err error) error {
 
 // examineShard has doctor examine the place of a cell's shard.
 func examineShard(p *localProcess) results {
-	return placeOf(p.conf.Cell).examine(p.ctx, time.Now())
+	return placeOf(p.conf.Cell).examine(p.ctx)
 }

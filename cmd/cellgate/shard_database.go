@@ -57,7 +57,7 @@ func (d shardDatabase) open(ctx context.Context, _ uint64, log *slog.Logger) (sh
 	return sqlshard.Open(ctx, opts)
 }
 
-func (d shardDatabase) examine(ctx context.Context, _ time.Time) (out results) {
+func (d shardDatabase) examine(ctx context.Context) (out results) {
 	ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 	defer cancel()
 	opts := d.options()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +33,6 @@ func (d shardDirectory) options() pebbleshard.Options {
 	return pebbleshard.Options{
 		Cell: d.Name, CellUUID: d.UUID, MaxDecisionBytes: int64(d.DecisionMiB) << 20,
 		MaxJournalBytes: int64(d.JournalMiB) << 20, MaxEndedBytes: int64(d.EndedMiB) << 20,
-		Holder: fmt.Sprintf("cellgate, cell %s, pid %d", d.Name, os.Getpid()),
 	}
 }
 
@@ -42,7 +40,13 @@ func (d shardDirectory) String() string { return d.Data }
 
 func (d shardDirectory) flag() string { return "--data" }
 
-func (d shardDirectory) check(context.Context) error { return pebbleshard.Check(d.Data, d.options()) }
+func (d shardDirectory) check(context.Context) error {
+	seen, err := pebbleshard.Inspect(d.Data, d.options())
+	if err == nil && seen.HeldBy != 0 {
+		err = fmt.Errorf("data directory %s is held by process %d; stop it, or give another directory", d.Data, seen.HeldBy)
+	}
+	return err
+}
 
 func (d shardDirectory) open(_ context.Context, memTable uint64, log *slog.Logger) (shard.Store, error) {
 	opts := d.options()
@@ -53,8 +57,8 @@ func (d shardDirectory) open(_ context.Context, memTable uint64, log *slog.Logge
 	return pebbleshard.Open(d.Data, opts)
 }
 
-func (d shardDirectory) examine(_ context.Context, now time.Time) results {
-	out := d.examineContents(now)
+func (d shardDirectory) examine(context.Context) results {
+	out := d.examineContents()
 	at, err := nearest(d.Data)
 	if err != nil {
 		return append(out, diagnose(unhealthy, err.Error(), "give a directory on a disk that is there").named("disk")...)
@@ -62,28 +66,20 @@ func (d shardDirectory) examine(_ context.Context, now time.Time) results {
 	return slices.Concat(out, examineDisk(at).named("disk"), d.timeDisk(at).named("disk's speed"))
 }
 
-// examineContents reports the shard in the directory, which process has its lock, and how its clock
-// compares.
-func (d shardDirectory) examineContents(now time.Time) results {
+// examineContents reports the shard in the directory, and which process has its lock.
+func (d shardDirectory) examineContents() results {
 	seen, err := pebbleshard.Inspect(d.Data, d.options())
 	if err != nil {
 		return diagnose(unhealthy, err.Error(), "do what it says; nothing of it was changed").named("shard " + d.Data)
 	}
-	out, lock, ahead := good("is of cell %s, format version %d", d.Name, pebbleshard.FormatVersion), good("is free"), seen.Newest.Sub(now)
+	out, lock := good("is of cell %s, format version %d", d.Name, pebbleshard.FormatVersion), good("is free")
 	if !seen.Exists {
 		out = good("is not there yet; it will be made")
 	}
-	if out = out.named("shard " + d.Data); ahead > clockApart {
-		out = append(out, diagnose(unhealthy, fmt.Sprintf("the shard was written %v from now: the clock was set back, or is wrong", ahead.Round(time.Second)), "set the clock; store time never goes back, so leases would still last as long as they say").named("clock and shard")...)
+	if seen.HeldBy != 0 {
+		lock = diagnose(noted, fmt.Sprintf("is held by process %d", seen.HeldBy), "nothing, if it is this cell that runs already; else stop that process first: a shard has one")
 	}
-	switch {
-	case seen.HeldBy != 0:
-		holder := cmp.Or(seen.Holder, "which has not written its name")
-		lock = diagnose(noted, fmt.Sprintf("is held by process %d (%s)", seen.HeldBy, holder), "nothing, if it is this cell that runs already; else stop that process first: a shard has one")
-	case seen.Holder != "":
-		lock = diagnose(noted, fmt.Sprintf("is free; the last holder (%s) did not stop in order", seen.Holder), "")
-	}
-	return append(out, lock.named("lock of the shard")...)
+	return append(out.named("shard "+d.Data), lock.named("lock of the shard")...)
 }
 
 func examineDisk(at string) results {

@@ -1,9 +1,6 @@
 package pebbleshard
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 )
@@ -36,22 +33,5 @@ func TestSteadyClockGoesForward(t *testing.T) {
 	}
 	if read().Before(first) {
 		t.Error("a steady clock went back")
-	}
-}
-
-// systemd makes a unit's directory a link, if the unit has a user of its own.
-func TestInspect_DirectoryIsALink_TimeOfTheLastWriteIsFound(t *testing.T) {
-	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
-	s, err := Open(dir, testOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustClose(t, s)
-	later := time.Now().Add(time.Hour).Truncate(time.Second)
-	if err := errors.Join(os.Symlink(dir, link), os.Chtimes(filepath.Join(dir, formatFile), later, later)); err != nil {
-		t.Fatal(err)
-	}
-	if seen, err := Inspect(link, testOptions); err != nil || !seen.Newest.Equal(later) {
-		t.Errorf("%v, %v, want %v", seen.Newest, err, later)
 	}
 }

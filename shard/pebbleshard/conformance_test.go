@@ -64,7 +64,7 @@ func (c *testClock) move(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-var testOptions = Options{Cell: "cell1", CellUUID: "c1", Holder: "a test"}
+var testOptions = Options{Cell: "cell1", CellUUID: "c1"}
 
 func openAt(t testing.TB, fs vfs.FS, dir string, clock *testClock) *Store {
 	t.Helper()

@@ -120,20 +120,10 @@ func TestADamagedTableEndsTheStoreByAnError(t *testing.T) {
 	}
 }
 
-// Open fails on damage in the files that it reads. Inspect finds all damage beforehand and changes
-// no files.
-func TestDamageIsFoundBeforeAndAtOpen(t *testing.T) {
+// Open fails on damage in the files that it reads.
+func TestOpen_DamagedTable_ErrorNamesTheFile(t *testing.T) {
 	dir, body := tabled(t)
-	if seen, err := Inspect(dir, testOptions); err != nil || !seen.Exists {
-		t.Fatalf("a whole shard: %+v, %v", seen, err)
-	}
-	before := namesIn(t, dir)
 	file := spoil(t, dir, body[:64])
-	_, err := Inspect(dir, testOptions)
-	isDamage(t, "Inspect", err, file)
-	if after := namesIn(t, dir); after != before {
-		t.Errorf("Inspect changed files: %s, then %s", before, after)
-	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -146,23 +136,9 @@ func TestDamageIsFoundBeforeAndAtOpen(t *testing.T) {
 	}
 	_, err = Open(dir, testOptions)
 	isDamage(t, "Open", err, file)
-
-	dir, _ = tabled(t)
-	manifests, err := filepath.Glob(filepath.Join(dir, pebbleDir, "MANIFEST-*"))
-	if err != nil || len(manifests) == 0 {
-		t.Fatalf("manifests: %v %v", manifests, err)
-	}
-	for _, m := range manifests {
-		if err := os.Truncate(m, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := Inspect(dir, testOptions); err == nil || !strings.Contains(err.Error(), "its rows cannot be read") {
-		t.Errorf("an empty MANIFEST: %v", err)
-	}
 }
 
-// If the directory cannot be made, Inspect and Check fail as Open does.
+// If the directory cannot be made, Inspect fails as Open does.
 func TestOpen_DirectoryCannotBeMade_IsRefused(t *testing.T) {
 	top := t.TempDir()
 	file, link := filepath.Join(top, "file"), filepath.Join(top, "link")
@@ -174,34 +150,16 @@ func TestOpen_DirectoryCannotBeMade_IsRefused(t *testing.T) {
 		filepath.Join(link, "a"):                     link + " is a symbolic link to nothing",
 		filepath.Join(top, strings.Repeat("x", 300)): "file name too long",
 	} {
-		_, err := Inspect(dir, testOptions)
-		for what, err := range map[string]error{"Inspect": err, "Check": Check(dir, testOptions)} {
-			if err == nil || !strings.Contains(err.Error(), "data directory "+dir+" cannot be made: ") || !strings.Contains(err.Error(), says) {
-				t.Errorf("%s of %.80s: %v, want %q", what, dir, err, says)
-			}
+		if _, err := Inspect(dir, testOptions); err == nil || !strings.Contains(err.Error(), "data directory "+dir+" cannot be made: ") || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.80s: %v, want %q", dir, err, says)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(top, "nowhere")); err == nil {
 		t.Error("something was made")
 	}
 	for _, dir := range []string{filepath.Join(top, "new"), filepath.Join(top, "new", "deep")} {
-		if err := Check(dir, testOptions); err != nil {
+		if _, err := Inspect(dir, testOptions); err != nil {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
-}
-
-func namesIn(t *testing.T, dir string) string {
-	t.Helper()
-	var all []string
-	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
-			all = append(all, path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(all, " ")
 }

@@ -15,7 +15,6 @@ import (
 
 const (
 	formatFile = "FORMAT"
-	holderFile = "HOLDER"
 	lockFile   = "LOCK"
 	pebbleDir  = "pebble"
 	newSuffix  = ".new"
@@ -48,60 +47,27 @@ func holdDirectory(fs vfs.FS, path string, opts Options) (*directory, error) {
 	return d, nil
 }
 
-// checkDirectory gives the error that holdDirectory would give, and changes nothing.
-func checkDirectory(fs vfs.FS, path string, opts Options) error {
-	if _, err := fs.Stat(path); err != nil {
-		return makeable(fs, path)
-	}
-	path, err := oneName(fs, path)
-	if err != nil {
-		return err
-	}
-	d := &directory{fs: fs, path: path}
-	if err := d.checkFiles(); err != nil {
-		return err
-	}
-	if _, err := fs.Stat(d.in(lockFile)); err == nil {
-		lock, err := d.hold()
-		if err != nil {
-			return err
-		}
-		if err := lock.Close(); err != nil {
-			return fmt.Errorf("data directory %s: %s cannot be given up: %w", path, lockFile, err)
-		}
-	}
-	_, err = d.checkShard(opts)
-	return err
-}
-
 // hold locks the directory.
 func (d *directory) hold() (io.Closer, error) {
 	lock, err := d.fs.Lock(d.in(lockFile))
-	switch {
-	case err == nil:
+	if err == nil {
 		return lock, nil
-	case !isHeld(err):
-		return nil, fmt.Errorf("data directory %s cannot be locked: %w; give one that this user may write to", d.path, err)
 	}
-	holder := "another process"
-	if text, rerr := d.read(holderFile); rerr == nil && strings.TrimSpace(text) != "" {
-		holder = strings.TrimSpace(text)
-	}
-	return nil, fmt.Errorf("data directory %s is held by: %s (%w); stop it, or give another directory", d.path, holder, err)
-}
-
-// isHeld reports whether a lock failed because it is held, by another process (POSIX allows two error numbers) or by
-// this one (Pebble has its own text).
-func isHeld(err error) bool {
+	holder := "this process" // Pebble has its own text for that
 	var file *os.PathError
 	var number syscall.Errno
 	switch {
-	case errors.As(err, &file):
-		return false // LOCK itself cannot be created or opened
+	case errors.As(err, &file): // LOCK itself cannot be created or opened
+		return nil, fmt.Errorf("data directory %s cannot be locked: %w; give one that this user may write to", d.path, err)
 	case errors.As(err, &number):
-		return number == syscall.EAGAIN || number == syscall.EACCES
+		// POSIX allows two numbers for a lock that another process holds.
+		if number != syscall.EAGAIN && number != syscall.EACCES {
+			return nil, fmt.Errorf("data directory %s cannot be locked: %w", d.path, err)
+		}
+		pid, _ := lockedBy(d.in(lockFile))
+		holder = fmt.Sprintf("process %d", pid)
 	}
-	return true
+	return nil, fmt.Errorf("data directory %s is held by %s (%w); stop it, or give another directory", d.path, holder, err)
 }
 
 // makeDirectory makes the directory, and gives its canonical name.
@@ -123,33 +89,6 @@ func makeDirectory(fs vfs.FS, path string) (string, error) {
 		return "", fmt.Errorf("data directory %s cannot be made: %w; give a place this user may write to", path, err)
 	}
 	return oneName(fs, path)
-}
-
-// makeable gives the error that creating a missing directory would give, as far as that shows without creating it.
-func makeable(fs vfs.FS, path string) error {
-	const may = 0x2 | 0x1 // to write in a directory and to go through it
-	var cause error
-	for at := path; cause == nil; at = fs.PathDir(at) {
-		info, err := fs.Stat(at)
-		switch {
-		case err == nil && !info.IsDir():
-			cause = fmt.Errorf("%s is a file, not a directory", at)
-		case err == nil && fs == vfs.Default:
-			if cause = syscall.Access(at, may); cause == nil {
-				return nil
-			}
-			cause = fmt.Errorf("%s: %w", at, cause)
-		case err == nil:
-			return nil
-		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR), at == fs.PathDir(at):
-			cause = err
-		case fs == vfs.Default:
-			if _, err := os.Lstat(at); err == nil {
-				cause = fmt.Errorf("%s is a symbolic link to nothing", at)
-			}
-		}
-	}
-	return fmt.Errorf("data directory %s cannot be made: %w; give a place this user may write to", path, cause)
 }
 
 // oneName gives the canonical name, which identifies locks of this process.
@@ -221,30 +160,21 @@ func (d *directory) checkShard(opts Options) (found bool, err error) {
 	return true, nil
 }
 
-// claimFor checks FORMAT, or writes MARK and FORMAT, and writes HOLDER.
+// claimFor checks FORMAT, or writes MARK and FORMAT.
 func (d *directory) claimFor(opts Options) error {
 	found, err := d.checkShard(opts)
-	if err != nil {
+	if err != nil || found {
 		return err
 	}
-	if !found {
-		// Everything that FORMAT implies must exist before it.
-		if err := d.fs.MkdirAll(d.in(pebbleDir), 0o750); err != nil {
-			return fmt.Errorf("data directory %s: %s cannot be made: %w", d.path, pebbleDir, err)
-		}
-		if err := d.write(markFile, markText(highWater{})); err != nil {
-			return fmt.Errorf("data directory %s: %s cannot be written: %w", d.path, markFile, err)
-		}
-		if err := d.write(formatFile, formatText(opts)); err != nil {
-			return fmt.Errorf("data directory %s: %s cannot be written: %w", d.path, formatFile, err)
-		}
+	// Everything that FORMAT implies must exist before it.
+	if err := d.fs.MkdirAll(d.in(pebbleDir), 0o750); err != nil {
+		return fmt.Errorf("data directory %s: %s cannot be made: %w", d.path, pebbleDir, err)
 	}
-	holder := opts.Holder
-	if holder == "" {
-		holder = fmt.Sprintf("pid %d", os.Getpid())
+	if err := d.write(markFile, markText(highWater{})); err != nil {
+		return fmt.Errorf("data directory %s: %s cannot be written: %w", d.path, markFile, err)
 	}
-	if err := d.write(holderFile, holder+"\n"); err != nil {
-		return fmt.Errorf("data directory %s: %s cannot be written: %w", d.path, holderFile, err)
+	if err := d.write(formatFile, formatText(opts)); err != nil {
+		return fmt.Errorf("data directory %s: %s cannot be written: %w", d.path, formatFile, err)
 	}
 	return nil
 }
@@ -286,10 +216,7 @@ func (d *directory) checkRoom() error {
 	return fmt.Errorf("data directory %s: %d MiB are free, and a start needs %d; give it room, and start again", d.path, free.AvailBytes>>20, leastRoom>>20)
 }
 
-// release removes HOLDER and the lock.
-func (d *directory) release() error {
-	return errors.Join(d.fs.Remove(d.in(holderFile)), d.lock.Close())
-}
+func (d *directory) release() error { return d.lock.Close() }
 
 // markersLast syncs a directory before Pebble creates the marker of its newest manifest in it. Pebble syncs the
 // directory only afterwards. On a file system that does not order entries, a power cut could keep the marker but not

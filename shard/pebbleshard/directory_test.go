@@ -29,7 +29,7 @@ func openErr(t *testing.T, dir string, opts Options, says ...string) {
 	}
 }
 
-// checkErr demands that Check and Open refuse a directory with the same error, and that neither
+// checkErr demands that Inspect and Open refuse a directory with the same error, and that neither
 // changes its files.
 func checkErr(t *testing.T, dir string, opts Options, says ...string) {
 	t.Helper()
@@ -38,8 +38,8 @@ func checkErr(t *testing.T, dir string, opts Options, says ...string) {
 	if err == nil {
 		t.Fatalf("opened %s", dir)
 	}
-	if checked := Check(dir, opts); checked == nil || checked.Error() != err.Error() {
-		t.Errorf("Check says %v, Open says %v", checked, err)
+	if _, inspected := Inspect(dir, opts); inspected == nil || inspected.Error() != err.Error() {
+		t.Errorf("Inspect says %v, Open says %v", inspected, err)
 	}
 	for _, text := range append(says, dir) {
 		if !strings.Contains(err.Error(), text) {
@@ -74,17 +74,17 @@ func files(t *testing.T, dir string) string {
 
 func TestOpen_Again_ErrorNamesTheHolder(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(dir, Options{Cell: "cell1", Holder: "cellgate cell cell1, pid 4711"})
+	s, err := Open(dir, Options{Cell: "cell1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	openErr(t, dir, Options{Cell: "cell1", Holder: "another"}, dir, "cellgate cell cell1, pid 4711")
+	openErr(t, dir, Options{Cell: "cell1"}, dir, "is held by this process")
 
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	openErr(t, link, Options{Cell: "cell1"}, "pid 4711")
+	openErr(t, link, Options{Cell: "cell1"}, "is held by this process")
 
 	mustClose(t, s)
 	s, err = Open(dir, Options{Cell: "cell1"})
@@ -99,7 +99,7 @@ func TestOpen_Again_ErrorNamesTheHolder(t *testing.T) {
 func TestOpen_FromAnotherProcess_ErrorNamesTheHolder(t *testing.T) {
 	const env = "PEBBLESHARD_TEST_HOLD"
 	if dir := os.Getenv(env); dir != "" {
-		s, err := Open(dir, Options{Cell: "cell1", Holder: "the other process"})
+		s, err := Open(dir, Options{Cell: "cell1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,10 @@ func TestOpen_FromAnotherProcess_ErrorNamesTheHolder(t *testing.T) {
 	for lines.Scan() && lines.Text() != "holding" {
 		t.Log(lines.Text())
 	}
-	openErr(t, dir, Options{Cell: "cell1"}, dir, "the other process")
+	if seen, err := Inspect(dir, Options{Cell: "cell1"}); err != nil || !seen.Exists || seen.HeldBy != other.Process.Pid {
+		t.Errorf("Inspect gives %+v, %v", seen, err)
+	}
+	openErr(t, dir, Options{Cell: "cell1"}, dir, fmt.Sprintf("is held by process %d ", other.Process.Pid))
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -165,23 +168,20 @@ func TestADirectoryOfSomethingElseIsLeftAsItIs(t *testing.T) {
 	})
 }
 
-// An error names the wrong line of FORMAT. Whoever writes the line as the message asks must not be
-// refused again.
-func TestOpen_DamagedFormatFile_ErrorNamesTheLine(t *testing.T) {
+// An error says what of FORMAT is wrong.
+func TestOpen_DamagedFormatFile_ErrorSaysWhatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"foreign":         {"PNG, 24 bit\n", `line 1 of its FORMAT file is "PNG, 24 bit", not "cellgate shard"`},
 		"empty":           {"", "has an empty FORMAT file"},
 		"blank":           {"\n\n", "has an empty FORMAT file"},
-		"only the title":  {"cellgate shard\n", "line 2 is missing"},
-		"version 0":       {"cellgate shard\nformat 0\ncell cell1\nuuid u\n", `line 2 is "format 0", must be a format version`},
-		"version abc":     {"cellgate shard\nformat abc\ncell cell1\nuuid u\n", `line 2 is "format abc", must be a format version`},
-		"version +1":      {"cellgate shard\nformat +1\ncell cell1\nuuid u\n", `line 2 is "format +1"`},
-		"no version":      {"cellgate shard\nversion 1\ncell cell1\nuuid u\n", `line 2 is "version 1", must be "format "`},
-		"later version":   {fmt.Sprintf("cellgate shard\nformat %d\nanything\n", FormatVersion+1), fmt.Sprintf("has format version %d, this program reads version %d", FormatVersion+1, FormatVersion)},
-		"no cell":         {"cellgate shard\nformat 1\n", "line 3 is missing"},
-		"no uuid":         {"cellgate shard\nformat 1\ncell cell1\nu\n", `line 4 is "u", must be "uuid "`},
-		"a fifth line":    {"cellgate shard\nformat 1\ncell cell1\nuuid u\nmore\n", `line 5 is "more"`},
-		"another cell":    {"cellgate shard\nformat 1\ncell cell2\nuuid u\n", `is of cell "cell2" (uuid "u"), not of cell "cell1" (uuid "u")`},
+		"only the title":  {"cellgate shard\n", "has a damaged FORMAT file"},
+		"version +1":      {"cellgate shard\nformat +1\ncell cell1\nuuid u\n", `has "format +1" in its FORMAT file`},
+		"no version":      {"cellgate shard\nversion 1\ncell cell1\nuuid u\n", "has a damaged FORMAT file"},
+		"later version":   {fmt.Sprintf("cellgate shard\nformat %d\nanything\n", FormatVersion+1), fmt.Sprintf(`has "format %d" in its FORMAT file, and this program reads "format %d"`, FormatVersion+1, FormatVersion)},
+		"no cell":         {"cellgate shard\nformat 1\n", "has a damaged FORMAT file"},
+		"no uuid":         {"cellgate shard\nformat 1\ncell cell1\nu\n", "has a damaged FORMAT file"},
+		"a fifth line":    {"cellgate shard\nformat 1\ncell cell1\nuuid u\nmore\n", "has a damaged FORMAT file"},
+		"another cell":    {"cellgate shard\nformat 1\ncell cell2\nuuid u\n", "is of cell cell2, uuid u, not of cell cell1, uuid u"},
 		"carriage return": {"cellgate shard\r\nformat 1\r\n", `line 1 of its FORMAT file is "cellgate shard\r"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,33 +231,30 @@ func TestErrorsOfOpenHaveTheirCause(t *testing.T) {
 	openErr(t, dir, Options{Cell: "cell1"}, dir, "cannot be locked: ", "is a directory")
 }
 
-func TestCheckOfWhatOpenWouldTakeMakesNothing(t *testing.T) {
+func TestInspect_WhatOpenWouldTake_MakesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	if err := Check(dir, Options{Cell: "cell1"}); err != nil {
+	if _, err := Inspect(dir, Options{Cell: "cell1"}); err != nil {
 		t.Errorf("a new directory: %v", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Check made the directory: %v", err)
+		t.Errorf("Inspect made the directory: %v", err)
 	}
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(dir, Options{Cell: "cell1"}); err != nil {
+	if _, err := Inspect(dir, Options{Cell: "cell1"}); err != nil {
 		t.Errorf("an empty directory: %v", err)
 	}
 	if got := files(t, dir); got != "" {
-		t.Errorf("Check made %s", got)
+		t.Errorf("Inspect made %s", got)
 	}
-	s, err := Open(dir, Options{Cell: "cell1", Holder: "the first"})
+	s, err := Open(dir, Options{Cell: "cell1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(dir, Options{Cell: "cell1"}); err == nil || !strings.Contains(err.Error(), "is held by: the first") {
-		t.Errorf("a held directory: %v", err)
-	}
 	mustClose(t, s)
 	before := files(t, dir)
-	if err := Check(dir, Options{Cell: "cell1"}); err != nil {
+	if _, err := Inspect(dir, Options{Cell: "cell1"}); err != nil {
 		t.Errorf("a shard: %v", err)
 	}
 	if after := files(t, dir); after != before {
@@ -265,7 +262,7 @@ func TestCheckOfWhatOpenWouldTakeMakesNothing(t *testing.T) {
 	}
 	s, err = Open(dir, Options{Cell: "cell1"})
 	if err != nil {
-		t.Fatalf("opening after Check: %v", err)
+		t.Fatalf("opening after Inspect: %v", err)
 	}
 	mustClose(t, s)
 }
@@ -299,7 +296,7 @@ func TestAnotherFormatVersionIsRefused(t *testing.T) {
 	if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	openErr(t, dir, Options{Cell: "cell1"}, dir, "99", fmt.Sprint(FormatVersion))
+	openErr(t, dir, Options{Cell: "cell1"}, dir, "format 99", fmt.Sprintf("format %d", FormatVersion))
 	if now, err := os.ReadFile(file); err != nil || string(now) != other {
 		t.Errorf("FORMAT is %q now (%v)", now, err)
 	}
@@ -312,7 +309,7 @@ func TestAnotherCellIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	openErr(t, dir, Options{Cell: "cell1", CellUUID: "uuid-2"}, dir, `"cell1"`, `"cell2"`)
+	openErr(t, dir, Options{Cell: "cell1", CellUUID: "uuid-2"}, dir, "of cell cell2", "of cell cell1")
 	openErr(t, dir, Options{Cell: "cell2", CellUUID: "uuid-3"}, "uuid-2", "uuid-3")
 	openErr(t, dir, Options{}, "cell")
 	s, err = Open(dir, Options{Cell: "cell2", CellUUID: "uuid-2"})

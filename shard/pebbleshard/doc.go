@@ -29,7 +29,6 @@
 //
 //	FORMAT   the format version, the cell's name and uuid
 //	MARK     the newest acknowledged commit
-//	HOLDER   who has it open, for the message to a second opener
 //	LOCK     held while open
 //	pebble/  Pebble's own files
 //

@@ -50,16 +50,6 @@ func Open(dir string, opts Options) (*Store, error) { return open(vfs.Default, d
 // OpenMem makes a shard in memory, which is lost when it is closed.
 func OpenMem(opts Options) (*Store, error) { return open(vfs.NewMem(), "/shard", opts) }
 
-// Check gives the error that Open would give for foreign files, another format or cell, and another holder. It
-// changes nothing, and does not read rows. It is for a process that opens several shards or none.
-func Check(dir string, opts Options) error {
-	opts, err := opts.complete()
-	if err != nil {
-		return err
-	}
-	return checkDirectory(vfs.Default, dir, opts)
-}
-
 // complete checks the options and fills in the defaults.
 func (o Options) complete() (Options, error) {
 	if o.Cell == "" || strings.ContainsAny(o.Cell+o.CellUUID, "\r\n") {

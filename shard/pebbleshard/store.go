@@ -18,8 +18,6 @@ type Options struct {
 	// Cell and CellUUID are recorded in a new shard, and checked in an existing one.
 	Cell     string
 	CellUUID string
-	// Holder names the opener in the message to a second opener; "" means the process id.
-	Holder string
 	// Clock is the machine's time; nil means a clock that steps of the wall clock do not move (steady).
 	Clock func() time.Time
 	// MaxDecisionBytes bounds the bodies of decisions, before Pebble compresses them: TrimDecisions drops the oldest
