@@ -2,6 +2,7 @@ package pebbleshard
 
 import (
 	"fmt"
+	"slices"
 
 	"cellgate/shard"
 )
@@ -16,26 +17,20 @@ type cache struct {
 	// namespaces by host uuid, then name, including those with an empty name.
 	namespaces map[string]map[string]*shard.Namespace
 	// admins by host uuid.
-	admins map[string]*shard.AdminState
-	names  map[shard.NameRef]bool
-	// Ids of live claims.
-	byConsumer consumers
-	byHost     map[string]ids
-	byGroup    map[string]ids
+	admins                      map[string]*shard.AdminState
+	names                       map[shard.NameRef]bool
+	byConsumer, byHost, byGroup index
 	// transferred are those that were transferred, by their first consumer.
-	transferred map[string]ids
+	transferred index
 	leases      leases
 }
-
-type ids map[string]struct{}
 
 func newCache() *cache {
 	return &cache{
 		hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{},
 		claims: map[string]*shard.Claim{}, pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{},
 		admins: map[string]*shard.AdminState{}, names: map[shard.NameRef]bool{},
-		byConsumer: consumers{one: map[string]string{}, more: map[string]ids{}},
-		byHost:     map[string]ids{}, byGroup: map[string]ids{}, transferred: map[string]ids{},
+		byConsumer: index{}, byHost: index{}, byGroup: index{}, transferred: index{},
 	}
 }
 
@@ -82,11 +77,11 @@ func (c *cache) putClaim(n *shard.Claim) {
 	if old != nil {
 		c.byConsumer.drop(old.ConsumerUUID, old.ClaimID)
 		if old.TransferredFrom != "" {
-			drop(c.transferred, old.TransferredFrom, old.ClaimID)
+			c.transferred.drop(old.TransferredFrom, old.ClaimID)
 		}
-		drop(c.byHost, old.HostUUID, old.ClaimID)
+		c.byHost.drop(old.HostUUID, old.ClaimID)
 		if old.Group != nil {
-			drop(c.byGroup, old.Group.UUID, old.ClaimID)
+			c.byGroup.drop(old.Group.UUID, old.ClaimID)
 		}
 		delete(c.claims, n.ClaimID)
 	}
@@ -94,13 +89,13 @@ func (c *cache) putClaim(n *shard.Claim) {
 		return
 	}
 	c.claims[n.ClaimID] = n
-	c.byConsumer.keep(n.ConsumerUUID, n.ClaimID)
+	c.byConsumer.add(n.ConsumerUUID, n.ClaimID)
 	if n.TransferredFrom != "" {
-		keep(c.transferred, n.TransferredFrom, n.ClaimID)
+		c.transferred.add(n.TransferredFrom, n.ClaimID)
 	}
-	keep(c.byHost, n.HostUUID, n.ClaimID)
+	c.byHost.add(n.HostUUID, n.ClaimID)
 	if n.Group != nil {
-		keep(c.byGroup, n.Group.UUID, n.ClaimID)
+		c.byGroup.add(n.Group.UUID, n.ClaimID)
 	}
 	if n.State == shard.Pending && (old == nil || !old.ExpiresAt.Equal(n.ExpiresAt)) {
 		c.leases.push(lease{end: n.ExpiresAt, claimID: n.ClaimID})
@@ -112,7 +107,7 @@ func (c *cache) load(n *shard.Claim) error {
 	if !n.State.Live() {
 		return fmt.Errorf("claim %s is %s among the live ones", n.ClaimID, n.State)
 	}
-	for _, id := range c.byConsumer.claimsOf(n.ConsumerUUID) {
+	for _, id := range c.byConsumer[n.ConsumerUUID] {
 		if !shard.MayCoexist(c.claims[id], n) {
 			return fmt.Errorf("consumer %s has two live claims and neither moves the other: %s and %s", n.ConsumerUUID, id, n.ClaimID)
 		}
@@ -121,59 +116,14 @@ func (c *cache) load(n *shard.Claim) error {
 	return nil
 }
 
-// consumers are the live claims by consumer. Nearly always there is one; sometimes a second one moves it (I2). There
-// are more if the Placement API wrote them, or while put stores the rows of one transaction, in no particular order.
-type consumers struct {
-	one  map[string]string
-	more map[string]ids
-}
+// index has the ids of live claims by something that they have, in no order.
+type index map[string][]string
 
-func (c consumers) keep(consumer, id string) {
-	if one, ok := c.one[consumer]; ok && one != id {
-		keep(c.more, consumer, id)
-		return
-	}
-	c.one[consumer] = id
-}
+func (x index) add(key, id string) { x[key] = append(x[key], id) }
 
-func (c consumers) drop(consumer, id string) {
-	if c.one[consumer] != id {
-		drop(c.more, consumer, id)
-		return
-	}
-	delete(c.one, consumer)
-	for next := range c.more[consumer] {
-		c.one[consumer] = next
-		drop(c.more, consumer, next)
-		return
-	}
-}
-
-// claimsOf lists a consumer's claims, in no order.
-func (c consumers) claimsOf(consumer string) []string {
-	one, ok := c.one[consumer]
-	if !ok {
-		return nil
-	}
-	list := []string{one}
-	for id := range c.more[consumer] {
-		list = append(list, id)
-	}
-	return list
-}
-
-func keep(index map[string]ids, key, id string) {
-	set := index[key]
-	if set == nil {
-		set = ids{}
-		index[key] = set
-	}
-	set[id] = struct{}{}
-}
-
-func drop(index map[string]ids, key, id string) {
-	delete(index[key], id)
-	if len(index[key]) == 0 {
-		delete(index, key)
+func (x index) drop(key, id string) {
+	x[key] = slices.DeleteFunc(x[key], func(s string) bool { return s == id })
+	if len(x[key]) == 0 {
+		delete(x, key)
 	}
 }

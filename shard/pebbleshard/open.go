@@ -232,20 +232,8 @@ func (s *Store) load() error {
 	return errors.Join(
 		s.countDecisions(),
 		s.countSizes(),
-		s.each(hostKey, func(b []byte) error {
-			h, err := rowcodec.Host(b)
-			if err == nil {
-				s.rows.put(shard.Change{Host: h})
-			}
-			return err
-		}),
-		s.each(usageKey, func(b []byte) error {
-			u, err := rowcodec.Usage(b)
-			if err == nil {
-				s.rows.put(shard.Change{Usage: u})
-			}
-			return err
-		}),
+		loadRows(s, hostKey, rowcodec.Host, func(h *shard.Host) shard.Change { return shard.Change{Host: h} }),
+		loadRows(s, usageKey, rowcodec.Usage, func(u *shard.Usage) shard.Change { return shard.Change{Usage: u} }),
 		s.each(claimKey, func(b []byte) error {
 			c, err := rowcodec.Claim(b)
 			if err != nil {
@@ -253,41 +241,11 @@ func (s *Store) load() error {
 			}
 			return s.rows.load(c)
 		}),
-		s.each(pinKey, func(b []byte) error {
-			p, err := rowcodec.Pin(b)
-			if err == nil {
-				s.rows.put(shard.Change{Pin: p})
-			}
-			return err
-		}),
-		s.each(gateKey, func(b []byte) error {
-			g, err := rowcodec.Gate(b)
-			if err == nil {
-				s.rows.put(shard.Change{Gate: g})
-			}
-			return err
-		}),
-		s.each(namespaceKey, func(b []byte) error {
-			n, err := rowcodec.Namespace(b)
-			if err == nil {
-				s.rows.put(shard.Change{Namespace: n})
-			}
-			return err
-		}),
-		s.each(adminKey, func(b []byte) error {
-			a, err := rowcodec.AdminState(b)
-			if err == nil {
-				s.rows.put(shard.Change{AdminState: a})
-			}
-			return err
-		}),
-		s.each(customNameKey, func(b []byte) error {
-			n, err := rowcodec.Name(b)
-			if err == nil {
-				s.rows.put(shard.Change{Name: n})
-			}
-			return err
-		}),
+		loadRows(s, pinKey, rowcodec.Pin, func(p *shard.Pin) shard.Change { return shard.Change{Pin: p} }),
+		loadRows(s, gateKey, rowcodec.Gate, func(g *shard.Gate) shard.Change { return shard.Change{Gate: g} }),
+		loadRows(s, namespaceKey, rowcodec.Namespace, func(n *shard.Namespace) shard.Change { return shard.Change{Namespace: n} }),
+		loadRows(s, adminKey, rowcodec.AdminState, func(a *shard.AdminState) shard.Change { return shard.Change{AdminState: a} }),
+		loadRows(s, customNameKey, rowcodec.Name, func(n *shard.CustomName) shard.Change { return shard.Change{Name: n} }),
 		s.each(laneKey, func(b []byte) error {
 			m := &storagev1.Lane{}
 			if err := proto.Unmarshal(b, m); err != nil {
@@ -300,6 +258,17 @@ func (s *Store) load() error {
 			return nil
 		}),
 	)
+}
+
+// loadRows caches the rows whose keys begin with a letter.
+func loadRows[T any](s *Store, prefix byte, decode func([]byte) (*T, error), change func(*T) shard.Change) error {
+	return s.each(prefix, func(b []byte) error {
+		row, err := decode(b)
+		if err == nil {
+			s.rows.put(change(row))
+		}
+		return err
+	})
 }
 
 // each visits the values whose keys begin with a letter.
@@ -333,11 +302,9 @@ func (s *Store) number(key []byte) (uint64, error) {
 		return 0, err
 	}
 	if len(b) != 8 {
-		err = fmt.Errorf("row %q has %d bytes, not 8", key, len(b))
-	} else {
-		return binary.BigEndian.Uint64(b), closer.Close()
+		return 0, errors.Join(fmt.Errorf("row %q has %d bytes, not 8", key, len(b)), closer.Close())
 	}
-	return 0, errors.Join(err, closer.Close())
+	return binary.BigEndian.Uint64(b), closer.Close()
 }
 
 func setTime(b *pebble.Batch, t time.Time) error {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -147,11 +146,11 @@ func (s *Store) liveNamed(q shard.ClaimQuery) (named []string, byName bool) {
 		return slices.Clone(q.ClaimIDs), true
 	case len(q.ConsumerUUIDs) > 0:
 		for _, u := range q.ConsumerUUIDs {
-			named = append(named, s.rows.byConsumer.claimsOf(u)...)
+			named = append(named, s.rows.byConsumer[u]...)
 		}
 		return named, true
 	case q.HostUUID != "" && !q.Ended:
-		return slices.Collect(maps.Keys(s.rows.byHost[q.HostUUID])), true
+		return slices.Clone(s.rows.byHost[q.HostUUID]), true
 	}
 	return nil, false
 }

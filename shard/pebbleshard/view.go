@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -102,30 +103,26 @@ func (r *viewReader) claim(c *shard.Claim) {
 	r.host(c.HostUUID)
 }
 
-func (r *viewReader) claims(set ids) []string {
-	list := make([]string, 0, len(set))
-	for id := range set {
+// claims adds live claims to the view. It gives their ids in a list of its own, which Decide may change.
+func (r *viewReader) claims(ids []string) []string {
+	for _, id := range ids {
 		r.claim(r.rows.claims[id])
-		list = append(list, id)
 	}
-	return list
+	return slices.Clone(ids)
 }
 
 func (r *viewReader) consumer(id string) {
-	if list := r.rows.byConsumer.claimsOf(id); len(list) > 0 {
-		for _, c := range list {
-			r.claim(r.rows.claims[c])
-		}
-		r.view.LiveByConsumer[id] = list
+	if list := r.rows.byConsumer[id]; len(list) > 0 {
+		r.view.LiveByConsumer[id] = r.claims(list)
 	}
-	if set := r.rows.transferred[id]; len(set) > 0 {
-		r.view.TransferredFrom[id] = r.claims(set)
+	if list := r.rows.transferred[id]; len(list) > 0 {
+		r.view.TransferredFrom[id] = r.claims(list)
 	}
 }
 
 func (r *viewReader) group(id string) {
-	if set := r.rows.byGroup[id]; len(set) > 0 {
-		r.view.LiveByGroup[id] = r.claims(set)
+	if list := r.rows.byGroup[id]; len(list) > 0 {
+		r.view.LiveByGroup[id] = r.claims(list)
 	}
 }
 
