@@ -40,106 +40,72 @@ func (s *Store) Tail(ctx context.Context, from shard.Cursor, limit int) ([]shard
 	if snapshot == nil {
 		return nil, at, nil
 	}
-	entries, err := merge(snapshot, open, limit)
-	err = errors.Join(err, snapshot.Close())
-	if err != nil {
+	var entries []shard.Entry
+	for _, l := range open {
+		list, lerr := entriesAfter(snapshot, l, from[l.id], limit)
+		entries, err = append(entries, list...), errors.Join(err, lerr)
+	}
+	if err = errors.Join(err, snapshot.Close()); err != nil {
 		return nil, nil, unreadable(err)
 	}
 	if err := s.durable(ctx, seen); err != nil {
 		return nil, nil, err
 	}
+	// Within a lane times increase, so sorting by time keeps each lane's order.
+	slices.SortStableFunc(entries, func(a, b shard.Entry) int { return a.At.Compare(b.At) })
+	entries = entries[:min(limit, len(entries))]
 	for _, e := range entries {
 		at[e.Lane] = e.Seq
 	}
 	return entries, at, nil
 }
 
-// reading is a lane that is being read; next is the entry after those returned.
-type reading struct {
-	lane shard.LaneID
-	next uint64
-	last uint64
-	it   *pebble.Iterator
-	head shard.Entry
-}
-
-// behind lists the lanes that have entries after a cursor. The caller holds
-// s.mu.
-func (s *Store) behind(from shard.Cursor) ([]*reading, error) {
+// behind lists the lanes that have entries after a cursor. The caller holds s.mu.
+func (s *Store) behind(from shard.Cursor) ([]laneState, error) {
 	for id, seq := range from {
 		if l := s.lanes[id.Incarnation]; l == nil || l.id != id || seq > l.last {
 			return nil, fault.New(fault.Gone, "the cursor names entry %d of lane %s/%d, which this journal does not have", seq, id.Replica, id.Incarnation)
 		}
 	}
-	var open []*reading
+	var open []laneState
 	for _, l := range s.lanes {
 		seq := from[l.id]
 		if seq < l.floor {
 			return nil, fault.New(fault.Gone, "the journal of lane %s/%d begins after entry %d, the cursor is at %d", l.id.Replica, l.id.Incarnation, l.floor, seq)
 		}
 		if seq < l.last {
-			open = append(open, &reading{lane: l.id, next: seq + 1, last: l.last})
+			open = append(open, *l)
 		}
 	}
 	return open, nil
 }
 
-// merge gives the oldest entries of the lanes.
-func merge(r pebble.Reader, open []*reading, limit int) (entries []shard.Entry, err error) {
-	defer func() {
-		for _, l := range open {
-			if l.it != nil {
-				err = errors.Join(err, l.it.Close())
-			}
-		}
-	}()
-	for _, l := range open {
-		if l.it, err = r.NewIter(&pebble.IterOptions{
-			LowerBound: journalKey(l.lane.Incarnation, l.next),
-			UpperBound: journalKey(l.lane.Incarnation, l.last+1),
-		}); err != nil {
-			return nil, err
-		}
-		l.it.First()
-		if err := l.read(); err != nil {
-			return nil, err
-		}
+// entriesAfter reads at most limit entries of a lane after one, without gaps.
+func entriesAfter(r pebble.Reader, l laneState, seq uint64, limit int) (entries []shard.Entry, err error) {
+	it, err := r.NewIter(&pebble.IterOptions{
+		LowerBound: journalKey(l.id.Incarnation, seq+1), UpperBound: journalKey(l.id.Incarnation, l.last+1),
+	})
+	if err != nil {
+		return nil, err
 	}
-	for len(entries) < limit {
-		var first *reading
-		for _, l := range open {
-			if l.next <= l.last && (first == nil || l.head.At.Before(first.head.At)) {
-				first = l
-			}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	it.First()
+	for seq++; seq <= l.last && len(entries) < limit; seq++ {
+		if !it.Valid() || string(it.Key()) != string(journalKey(l.id.Incarnation, seq)) {
+			return nil, errors.Join(it.Error(), fault.New(fault.Internal, "the journal of lane %s/%d has no entry %d", l.id.Replica, l.id.Incarnation, seq))
 		}
-		if first == nil {
-			break
-		}
-		entries = append(entries, first.head)
-		first.next++
-		first.it.Next()
-		if err := first.read(); err != nil {
+		b, err := it.ValueAndErr()
+		if err != nil {
 			return nil, err
 		}
+		e := shard.Entry{Lane: l.id, Seq: seq}
+		if e.At, e.Changes, err = rowcodec.Entry(b); err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+		it.Next()
 	}
 	return entries, nil
-}
-
-// read decodes the next entry.
-func (l *reading) read() error {
-	if l.next > l.last {
-		return nil
-	}
-	if !l.it.Valid() || string(l.it.Key()) != string(journalKey(l.lane.Incarnation, l.next)) {
-		return errors.Join(l.it.Error(), fault.New(fault.Internal, "the journal of lane %s/%d has no entry %d", l.lane.Replica, l.lane.Incarnation, l.next))
-	}
-	b, err := l.it.ValueAndErr()
-	if err != nil {
-		return err
-	}
-	l.head = shard.Entry{Lane: l.lane, Seq: l.next}
-	l.head.At, l.head.Changes, err = rowcodec.Entry(b)
-	return err
 }
 
 // trimStep bounds the rows that Trim drops under one lock.

@@ -156,48 +156,48 @@ func (s *Store) liveNamed(q shard.ClaimQuery) (named []string, byName bool) {
 }
 
 func findClaims(ctx context.Context, r pebble.Reader, q shard.ClaimQuery, named []string, byName bool) (shard.ClaimPage, error) {
-	var page shard.ClaimPage
-	take := func(c *shard.Claim) bool {
-		if !q.Matches(c) {
-			return true
-		}
-		if len(page.Claims) == q.Limit {
-			page.More = true
-			return false
-		}
-		page.Claims = append(page.Claims, c)
-		return true
-	}
 	if !byName {
-		return page, scanClaims(ctx, r, q, take)
+		return scanClaims(ctx, r, q)
 	}
 	if q.Ended && len(q.ClaimIDs) == 0 {
 		ended, err := endedOf(r, q.ConsumerUUIDs)
 		if err != nil {
-			return page, err
+			return shard.ClaimPage{}, err
 		}
 		named = append(named, ended...)
 	}
+	var found []*shard.Claim
 	slices.Sort(named)
 	for _, id := range slices.Compact(named) {
 		c, err := readClaim(r, id, q.Ended)
 		if err != nil {
-			return page, err
+			return shard.ClaimPage{}, err
 		}
-		if c != nil && !take(c) {
+		if c != nil && q.Matches(c) {
+			found = append(found, c)
+		}
+		if len(found) > q.Limit {
 			break
 		}
 	}
-	return page, ctx.Err()
+	return pageOf(found, q.Limit), ctx.Err()
+}
+
+func pageOf(found []*shard.Claim, limit int) shard.ClaimPage {
+	return shard.ClaimPage{Claims: found[:min(limit, len(found))], More: len(found) > limit}
+}
+
+// placesOf are the letters of live claims and, if ended, of tombstones.
+func placesOf(ended bool) []byte {
+	if ended {
+		return []byte{claimKey, tombstoneKey}
+	}
+	return []byte{claimKey}
 }
 
 // readClaim finds a claim by id; nil if it does not exist.
 func readClaim(r pebble.Reader, id string, ended bool) (*shard.Claim, error) {
-	places := []byte{claimKey, tombstoneKey}
-	if !ended {
-		places = places[:1]
-	}
-	for _, p := range places {
+	for _, p := range placesOf(ended) {
 		b, closer, err := r.Get(nameKey(p, id))
 		if errors.Is(err, pebble.ErrNotFound) {
 			continue
@@ -232,54 +232,47 @@ func endedOf(r pebble.Reader, consumers []string) ([]string, error) {
 	return ended, nil
 }
 
-// scanClaims visits the live claims, and tombstones if the query includes them, in the order of ids.
-func scanClaims(ctx context.Context, r pebble.Reader, q shard.ClaimQuery, take func(*shard.Claim) bool) error {
-	var its []*pebble.Iterator
-	places := []byte{claimKey, tombstoneKey}
-	if !q.Ended {
-		places = places[:1]
-	}
-	var err error
-	for _, p := range places {
-		var it *pebble.Iterator
-		// Matches leaves out After itself.
-		it, err = r.NewIter(&pebble.IterOptions{LowerBound: nameKey(p, q.After), UpperBound: after([]byte{p})})
+// scanClaims reads the first matching claims of each kind: live ones, and tombstones if the query includes them.
+func scanClaims(ctx context.Context, r pebble.Reader, q shard.ClaimQuery) (shard.ClaimPage, error) {
+	var found []*shard.Claim
+	for _, place := range placesOf(q.Ended) {
+		list, err := scanPlace(ctx, r, q, place)
 		if err != nil {
-			break
+			return shard.ClaimPage{}, err
 		}
-		it.First()
-		its = append(its, it)
+		found = append(found, list...)
 	}
-	for err == nil {
-		var next *pebble.Iterator
-		for _, it := range its {
-			if it.Valid() && (next == nil || string(it.Key()[1:]) < string(next.Key()[1:])) {
-				next = it
-			}
-		}
-		if next == nil {
-			break
-		}
-		var b []byte
+	slices.SortFunc(found, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
+	return pageOf(found, q.Limit), nil
+}
+
+// scanPlace reads matching claims in the order of their ids, one more than a page.
+func scanPlace(ctx context.Context, r pebble.Reader, q shard.ClaimQuery, place byte) (found []*shard.Claim, err error) {
+	// Matches leaves out After itself.
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: nameKey(place, q.After), UpperBound: after([]byte{place})})
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	for ok := it.First(); ok && len(found) <= q.Limit; ok = it.Next() {
 		var c *shard.Claim
-		if b, err = next.ValueAndErr(); err == nil {
+		b, err := it.ValueAndErr()
+		if err == nil {
 			c, err = rowcodec.Claim(b)
 		}
-		if err != nil || !take(c) {
-			break
+		if err != nil {
+			return nil, unreadable(errors.Join(err, it.Close()))
 		}
-		next.Next()
-		if err = ctx.Err(); err != nil {
-			break
+		if q.Matches(c) {
+			found = append(found, c)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, errors.Join(err, it.Close())
 		}
 	}
-	for _, it := range its {
-		err = errors.Join(err, it.Close())
+	if err := it.Close(); err != nil {
+		return nil, unreadable(err)
 	}
-	if err != nil && ctx.Err() == nil {
-		return unreadable(err)
-	}
-	return err
+	return found, nil
 }
 
 func unreadable(err error) error {
