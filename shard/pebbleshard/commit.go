@@ -34,7 +34,7 @@ func (s *Store) commit(b *pebble.Batch) (*commit, error) {
 		err = guarded(func() error { return s.db.ApplyNoSyncWait(b, pebble.Sync) })
 	}
 	if err != nil {
-		s.syncer.fail(err)
+		s.ends.set(err, false)
 		return nil, fault.Wrap(fault.OutcomeUnknown, err, "the shard of cell %s failed to write", s.opts.Cell)
 	}
 	if reserve {
@@ -67,21 +67,21 @@ func (s *Store) durable(ctx context.Context, c *commit) error {
 }
 
 // syncer waits for the syncs of commits, in order, in one goroutine. It writes each to MARK before it is
-// acknowledged. After the first failure every commit fails.
+// acknowledged. Once the store has ended, every commit fails.
 type syncer struct {
 	// raise writes a commit to MARK.
 	raise func(number uint64) error
+	ends  *ends
 
 	mu     sync.Mutex
 	queue  []*commit
-	err    error
 	ended  bool
 	signal chan struct{}
 	done   chan struct{}
 }
 
-func (y *syncer) start(raise func(number uint64) error) {
-	y.raise = raise
+func (y *syncer) start(ends *ends, raise func(number uint64) error) {
+	y.ends, y.raise = ends, raise
 	y.signal = make(chan struct{}, 1)
 	y.done = make(chan struct{})
 	go y.run()
@@ -110,7 +110,7 @@ func (y *syncer) run() {
 }
 
 func (y *syncer) wait(c *commit) {
-	if c.err = y.failure(); c.err == nil {
+	if c.err = y.ends.reason(); c.err == nil {
 		c.err = c.batch.SyncWait()
 		if c.err == nil {
 			// A batch that failed is not closed: Pebble may still use it.
@@ -120,7 +120,7 @@ func (y *syncer) wait(c *commit) {
 			c.err = y.raise(c.number)
 		}
 		if c.err != nil {
-			y.fail(c.err)
+			y.ends.set(c.err, false)
 		}
 	}
 	c.batch = nil
@@ -148,18 +148,4 @@ func (y *syncer) close() {
 	y.mu.Unlock()
 	y.wake()
 	<-y.done
-}
-
-func (y *syncer) fail(err error) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	if y.err == nil {
-		y.err = err
-	}
-}
-
-func (y *syncer) failure() error {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	return y.err
 }

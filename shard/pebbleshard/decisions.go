@@ -90,7 +90,7 @@ func (s *Store) writeDecisions(ctx context.Context, fill func(b *pebble.Batch) (
 		return b.Close()
 	}
 	if err := guarded(func() error { return s.db.Apply(b, pebble.NoSync) }); err != nil {
-		s.syncer.fail(err)
+		s.ends.set(err, false)
 		return fault.Wrap(fault.OutcomeUnknown, err, "the shard of cell %s failed to write", s.opts.Cell)
 	}
 	s.decisions.all.add(added)

@@ -45,8 +45,9 @@ type fatal string
 
 func (f fatal) Error() string { return "pebble cannot go on: " + string(f) }
 
-// ends is the first reason why Pebble cannot go on; nil while it can. Every operation checks it. So the store ends
-// with an error of an operation, never with a panic on one of Pebble's own goroutines, which could not be recovered.
+// ends is the first reason why the store cannot go on: a write or sync failed, or Pebble ended. nil while it can.
+// Every operation checks it. So the store ends with an error of an operation, never with a panic on one of Pebble's own
+// goroutines, which could not be recovered.
 type ends struct {
 	log *slog.Logger
 	dir string

@@ -106,8 +106,7 @@ func (d *directory) lost(file string, err error) error {
 // mark writes MARK.
 type mark struct {
 	file vfs.File
-	// failed is called when a sync fails.
-	failed func(error)
+	ends *ends
 
 	mu sync.Mutex
 	// slot is the slot to write; the one before it is synced or being synced.
@@ -122,7 +121,7 @@ type mark struct {
 }
 
 // openMark replaces MARK by one with h in every slot, and opens it for writing.
-func openMark(d *directory, h highWater, failed func(error)) (*mark, error) {
+func openMark(d *directory, h highWater, ends *ends) (*mark, error) {
 	err := d.write(markFile, markText(h))
 	var f vfs.File
 	if err == nil {
@@ -131,7 +130,7 @@ func openMark(d *directory, h highWater, failed func(error)) (*mark, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %s cannot be written: %w", d.path, markFile, err)
 	}
-	m := &mark{file: f, failed: failed, wake: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{})}
+	m := &mark{file: f, ends: ends, wake: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{})}
 	go m.run()
 	return m, nil
 }
@@ -162,7 +161,7 @@ func (m *mark) run() {
 			return
 		}
 		if err := m.sync(); err != nil {
-			m.failed(err)
+			m.ends.set(err, false)
 			return
 		}
 		select {

@@ -121,12 +121,12 @@ func (s *Store) begin() error {
 		}
 	}
 	if err == nil {
-		s.mark, err = openMark(s.dir, highWater{commit: s.sum.commit, log: s.ends.logNumber.Load()}, s.syncer.fail)
+		s.mark, err = openMark(s.dir, highWater{commit: s.sum.commit, log: s.ends.logNumber.Load()}, &s.ends)
 	}
 	if err != nil {
 		return errors.Join(s.refusal(err, accepted), s.db.Close())
 	}
-	s.syncer.start(func(number uint64) error {
+	s.syncer.start(&s.ends, func(number uint64) error {
 		return s.mark.raise(highWater{commit: number, log: s.ends.logNumber.Load()})
 	})
 	return nil

@@ -99,16 +99,13 @@ func (s *Store) usable() error {
 	return s.broken()
 }
 
-// broken says that a sync failed, or that Pebble cannot go on; nil if neither.
+// broken says that the store has ended; nil if it has not.
 func (s *Store) broken() error {
-	err := s.syncer.failure()
-	switch {
-	case err != nil:
-		return fault.Wrap(fault.CellUnavailable, errors.Join(shard.ErrBroken, err), "the shard of cell %s failed to write and must be opened again", s.opts.Cell)
-	case s.ends.reason() != nil:
-		return fault.Wrap(fault.CellUnavailable, errors.Join(shard.ErrBroken, s.ends.reason()), "the shard of cell %s cannot go on and must be opened again", s.opts.Cell)
+	err := s.ends.reason()
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fault.Wrap(fault.CellUnavailable, errors.Join(shard.ErrBroken, err), "the shard of cell %s cannot go on and must be opened again", s.opts.Cell)
 }
 
 // Close waits for running commits and releases the directory. A second Close does nothing.
@@ -122,7 +119,7 @@ func (s *Store) Close() error {
 	if s.broken() == nil && s.clock.reserved.After(s.clock.last) {
 		// A clean stop: the next start continues from the last reading, not from the reservation.
 		s.clock.closing = true
-		_, _ = s.commit(s.db.NewBatch()) // the syncer keeps its failure, which is reported below
+		_, _ = s.commit(s.db.NewBatch()) // its failure is reported below
 	}
 	s.mu.Unlock()
 
