@@ -1,14 +1,11 @@
 package sqlshard
 
 import (
-	"context"
 	"slices"
 	"strings"
 
 	"cellgate/shard"
 )
-
-const allNames = `SELECT name FROM custom_names ORDER BY name`
 
 // customKey is the key of a custom name: its kind, a space, and the name.
 func customKey(n shard.NameRef) string { return string(n.Kind) + " " + n.Name }
@@ -38,17 +35,4 @@ func (w *writes) customRows(list []*shard.CustomName) {
 	if len(gone) > 0 {
 		w.queue(deleteCustom, gone)
 	}
-}
-
-func (l *loading) customNames(ctx context.Context) error {
-	names, err := texts(ctx, l.conn, allNames)
-	if err != nil {
-		return err
-	}
-	for _, key := range names {
-		if err := l.visit(shard.Change{Name: &shard.CustomName{NameRef: customRef(key)}}); err != nil {
-			return err
-		}
-	}
-	return nil
 }

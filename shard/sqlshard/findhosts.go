@@ -138,12 +138,13 @@ func (s *Store) rowsOf(ctx context.Context, c *pgx.Conn, uuids []string) ([]shar
 	if err != nil {
 		return nil, err
 	}
-	return rows, scanNamespaces(found, func(n *shard.Namespace) error {
+	namespaces, err := scanNamespaces(found)
+	for _, n := range namespaces {
 		if n.Facts != "" {
 			rows = append(rows, shard.Change{Namespace: n})
 		}
-		return nil
-	})
+	}
+	return rows, err
 }
 
 // nothingHas reports whether a query requires a name that no row can have.

@@ -1,25 +1,20 @@
 package sqlshard
 
 import (
-	"context"
-
 	"github.com/jackc/pgx/v5"
 
 	"cellgate/shard"
 )
 
-// pageNamespaces leaves out those with an empty name.
-const pageNamespaces = `SELECT host_uuid, name, facts, generation FROM host_namespaces
-WHERE (host_uuid, name) > ($1::text, $2::text) AND facts <> '' ORDER BY host_uuid, name LIMIT $3::int8`
-
 // scanNamespaces reads rows of host_namespaces.
-func scanNamespaces(rows pgx.Rows, take func(*shard.Namespace) error) error {
+func scanNamespaces(rows pgx.Rows) (list []*shard.Namespace, err error) {
 	var n shard.Namespace
-	_, err := pgx.ForEachRow(rows, []any{&n.HostUUID, &n.Name, &n.Facts, &n.Generation}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&n.HostUUID, &n.Name, &n.Facts, &n.Generation}, func() error {
 		one := n
-		return take(&one)
+		list = append(list, &one)
+		return nil
 	})
-	return err
+	return list, err
 }
 
 func (p *picture) addNamespace(n *shard.Namespace) {
@@ -47,25 +42,5 @@ func (w *writes) namespaceRows(list []*shard.Namespace) {
 			column(kept, func(n *shard.Namespace) string { return n.Name }),
 			column(kept, func(n *shard.Namespace) string { return n.Facts }),
 			column(kept, func(n *shard.Namespace) int64 { return n.Generation }))
-	}
-}
-
-func (l *loading) namespaces(ctx context.Context) error {
-	after := &shard.Namespace{}
-	for {
-		rows, err := l.conn.Query(ctx, pageNamespaces, after.HostUUID, after.Name, loadPage)
-		if err != nil {
-			return err
-		}
-		var page []*shard.Namespace
-		if err := scanNamespaces(rows, func(n *shard.Namespace) error { page = append(page, n); return nil }); err != nil || len(page) == 0 {
-			return err
-		}
-		for _, n := range page {
-			if err := l.visit(shard.Change{Namespace: n}); err != nil {
-				return err
-			}
-		}
-		after = page[len(page)-1]
 	}
 }

@@ -115,7 +115,11 @@ func (l *lane) questions(p *picture, n *names) []question {
 	ask(n.custom, lockNames, func(r pgx.Rows) error { return scanNames(r, p.custom) })
 	all = append(all, question{l.store.server.readLane(), []any{l.id.Replica, int64(l.id.Incarnation), int64(l.settled())}, func(r pgx.Rows) error { return l.position(r, p) }})
 	ask(n.namespaces, readNamespaces, func(r pgx.Rows) error {
-		return scanNamespaces(r, func(n *shard.Namespace) error { p.addNamespace(n); return nil })
+		list, err := scanNamespaces(r)
+		for _, n := range list {
+			p.addNamespace(n)
+		}
+		return err
 	})
 	if n.gate && !n.movesGate {
 		all = append(all, question{readGate, nil, gate})

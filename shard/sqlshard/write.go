@@ -265,3 +265,14 @@ func (w *writes) pinRows(pins []encoded[shard.Pin]) {
 		w.queue(deletePins, gone)
 	}
 }
+
+// gateRow writes the gate; a nil body means no change.
+func (w *writes) gateRow(body []byte) {
+	switch {
+	case body == nil:
+	case w.before.gate != nil:
+		w.queue(putGate, body)
+	default:
+		w.queue(insertGate, body)
+	}
+}
