@@ -29,10 +29,6 @@ func (w *writes) customRows(list []*shard.CustomName) {
 	}
 	slices.Sort(made)
 	slices.Sort(gone)
-	if len(made) > 0 {
-		w.queue(insertCustom, made)
-	}
-	if len(gone) > 0 {
-		w.queue(deleteCustom, gone)
-	}
+	w.queueKeys(insertCustom, made)
+	w.queueKeys(deleteCustom, gone)
 }

@@ -24,6 +24,13 @@ type writes struct {
 
 func (w *writes) queue(sql string, args ...any) { w.batch.Queue(sql, args...) }
 
+// queueKeys queues a statement on rows with keys, unless there are none. more are the other columns.
+func (w *writes) queueKeys(sql string, keys []string, more ...any) {
+	if len(keys) > 0 {
+		w.queue(sql, append([]any{keys}, more...)...)
+	}
+}
+
 // column gives one column of rows, as an array parameter.
 func column[R, V any](rows []R, value func(R) V) []V {
 	list := make([]V, len(rows))
@@ -211,21 +218,13 @@ func (w *writes) guardRows(claims []keyedClaim) {
 		}
 	}
 	made, changed := w.split(consumers, w.before.consumers)
-	if len(made) > 0 {
-		w.queue(insertConsumers, made,
-			column(made, func(id string) string { return consumers[id].ProjectID }),
-			column(made, func(id string) string { return consumers[id].UserID }))
-	}
-	if len(changed) > 0 {
-		w.queue(putConsumers, changed)
-	}
+	w.queueKeys(insertConsumers, made,
+		column(made, func(id string) string { return consumers[id].ProjectID }),
+		column(made, func(id string) string { return consumers[id].UserID }))
+	w.queueKeys(putConsumers, changed)
 	made, changed = w.split(groups, w.before.groups)
-	if len(made) > 0 {
-		w.queue(insertGroups, made, column(made, func(id string) string { return groups[id].Group.Policy }))
-	}
-	if len(changed) > 0 {
-		w.queue(putGroups, changed)
-	}
+	w.queueKeys(insertGroups, made, column(made, func(id string) string { return groups[id].Group.Policy }))
+	w.queueKeys(putGroups, changed)
 }
 
 // split separates the names with a row from those without, each sorted.
@@ -255,15 +254,10 @@ func (w *writes) pinRows(pins []encoded[shard.Pin]) {
 			changed = append(changed, p)
 		}
 	}
-	for i, rows := range [][]encoded[shard.Pin]{made, changed} {
-		if len(rows) > 0 {
-			w.queue([]string{insertPins, putPins}[i],
-				column(rows, func(p encoded[shard.Pin]) string { return p.row.GroupUUID }), column(rows, bodyOf))
-		}
-	}
-	if len(gone) > 0 {
-		w.queue(deletePins, gone)
-	}
+	group := func(p encoded[shard.Pin]) string { return p.row.GroupUUID }
+	w.queueKeys(insertPins, column(made, group), column(made, bodyOf))
+	w.queueKeys(putPins, column(changed, group), column(changed, bodyOf))
+	w.queueKeys(deletePins, gone)
 }
 
 // gateRow writes the gate; a nil body means no change.

@@ -29,16 +29,10 @@ func (w *writes) claimRows(claims []keyedClaim) {
 	}
 	w.claimTable(insertClaims, made)
 	w.claimTable(putClaims, changed)
-	w.dropRows(deleteClaims, gone)
+	w.queueKeys(deleteClaims, gone)
 	w.claimTable(putEnded, ended)
-	w.dropRows(deleteEnded, back)
+	w.queueKeys(deleteEnded, back)
 	w.lists(claims)
-}
-
-func (w *writes) dropRows(sql string, keys []string) {
-	if len(keys) > 0 {
-		w.queue(sql, keys)
-	}
 }
 
 func (w *writes) claimTable(sql string, rows []keyedClaim) {
@@ -100,11 +94,7 @@ func (w *writes) lists(claims []keyedClaim) {
 				added.names, added.keys = append(added.names, now), append(added.keys, c.key)
 			}
 		}
-		if len(dropped.keys) > 0 {
-			w.queue(t.remove, dropped.names, dropped.keys)
-		}
-		if len(added.keys) > 0 {
-			w.queue(t.insert, added.names, added.keys)
-		}
+		w.queueKeys(t.remove, dropped.names, dropped.keys)
+		w.queueKeys(t.insert, added.names, added.keys)
 	}
 }
