@@ -60,11 +60,9 @@ func (d shardDatabase) open(ctx context.Context, _ uint64, log *slog.Logger) (sh
 func (d shardDatabase) examine(ctx context.Context) (out results) {
 	ctx, cancel := context.WithTimeout(ctx, databaseLimit)
 	defer cancel()
-	opts := d.options()
-	opts.Create, opts.Migrate = false, false
-	st, err := sqlshard.ReadStatus(ctx, opts)
+	st, err := sqlshard.ReadStatus(ctx, d.options())
 	if err == nil && len(st.Pending) == 0 {
-		err = sqlshard.Check(ctx, opts)
+		err = sqlshard.Check(ctx, d.options())
 	}
 	switch {
 	case err != nil:

@@ -104,77 +104,55 @@ const (
 // Migrate brings a database's schema up to date, and gives the names of the steps taken. Several processes may call
 // it at once: one migrates, the others wait.
 func Migrate(ctx context.Context, opts Options) (done []string, err error) {
-	s, err := bare(ctx, opts)
+	s, err := connect(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return s.migrate(ctx)
+	done, err = s.migrate(ctx)
+	return done, errors.Join(err, s.Close())
 }
 
 // ReadStatus reads the state of a database's schema, and changes nothing.
 func ReadStatus(ctx context.Context, opts Options) (st Status, err error) {
-	s, err := bare(ctx, opts)
-	if err != nil {
-		return Status{}, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	c, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return Status{}, err
-	}
-	defer c.Release()
-	st.Server = s.version
-	st.Applied, st.Pending, err = s.compare(ctx, c.Conn())
+	err = look(ctx, opts, func(s *Store, c *pgx.Conn) (err error) {
+		st.Server = s.version
+		st.Applied, st.Pending, err = s.compare(ctx, c)
+		return err
+	})
 	return st, err
 }
 
 // Check gives the error that Open would give, about the connection, the schema, the role's rights and the cell. It
 // changes nothing.
-func Check(ctx context.Context, opts Options) (err error) {
-	opts.Create = false
-	s, err := bare(ctx, opts)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	c, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Release()
-	if err = s.checkSchema(ctx, c.Conn()); err == nil {
-		err = s.checkRights(ctx, c.Conn())
-	}
-	if err == nil {
-		err = s.checkCell(ctx, c.Conn())
-	}
-	if err != nil {
-		return fmt.Errorf("the shard %s: %w", Redacted(opts.URL), err)
-	}
-	return nil
+func Check(ctx context.Context, opts Options) error {
+	return look(ctx, opts, func(s *Store, c *pgx.Conn) error {
+		err := s.checkSchema(ctx, c)
+		if err == nil {
+			err = s.checkRights(ctx, c)
+		}
+		if err == nil {
+			err = s.checkCell(ctx, c)
+		}
+		if err != nil {
+			return fmt.Errorf("the shard %s: %w", Redacted(opts.URL), err)
+		}
+		return nil
+	})
 }
 
-// bare connects without checking the schema.
-func bare(ctx context.Context, opts Options) (*Store, error) {
-	opts, err := opts.complete()
+// look connects without making or checking anything, for one call of read.
+func look(ctx context.Context, opts Options, read func(s *Store, c *pgx.Conn) error) error {
+	opts.Create = false
+	s, err := connect(ctx, opts)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	config, demanded, err := parseURL(opts.URL)
-	if err != nil {
-		return nil, err
+	c, err := s.pool.Acquire(ctx)
+	if err == nil {
+		err = read(s, c.Conn())
+		c.Release()
 	}
-	if opts.Create {
-		if err := createDatabase(ctx, opts, config, demanded); err != nil {
-			return nil, err
-		}
-	}
-	s := &Store{opts: opts}
-	if err := s.connect(ctx, config, demanded); err != nil {
-		return nil, fmt.Errorf("the shard %s: %w", Redacted(opts.URL), err)
-	}
-	return s, nil
+	return errors.Join(err, s.Close())
 }
 
 // compare gives the steps that a database has and lacks. It fails if they are not of this program's history.
@@ -246,38 +224,38 @@ func (s *Store) migrate(ctx context.Context) (done []string, err error) {
 }
 
 func (s *Store) migrateOnce(ctx context.Context) (done []string, err error) {
-	// These connections are not from the pool: they may take as long as they need.
-	guard, err := s.connectOutsidePool(ctx, &err)
-	if err != nil {
-		return nil, err
-	}
-	defer guard.close()
-	worker, err := s.connectOutsidePool(ctx, &err)
-	if err != nil {
-		return nil, err
-	}
-	defer worker.close()
-	if _, err := guard.Exec(ctx, "BEGIN"); err != nil {
-		return nil, err
-	}
-	inTime := s.logIfSlow("another process, which migrates")
-	_, err = guard.Exec(ctx, lockVersions)
-	if inTime(); err != nil {
-		return nil, fmt.Errorf("waiting for another process, which migrates: %w", err)
-	}
+	err = s.outsidePool(ctx, func(guard *pgx.Conn) error {
+		if _, err := guard.Exec(ctx, "BEGIN"); err != nil {
+			return err
+		}
+		inTime := s.logIfSlow("another process, which migrates")
+		_, err := guard.Exec(ctx, lockVersions)
+		if inTime(); err != nil {
+			return fmt.Errorf("waiting for another process, which migrates: %w", err)
+		}
+		return s.outsidePool(ctx, func(worker *pgx.Conn) (err error) {
+			done, err = s.takeSteps(ctx, worker)
+			return err
+		})
+	})
+	return done, err
+}
+
+// takeSteps takes the steps that a database lacks.
+func (s *Store) takeSteps(ctx context.Context, c *pgx.Conn) (done []string, err error) {
 	all, err := migrations()
 	if err != nil {
 		return nil, final{err}
 	}
-	have, _, err := s.compare(ctx, worker.Conn)
+	have, lack, err := s.compare(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range all[len(have):] {
-		if err := s.step(ctx, worker.Conn, m); err != nil {
-			return done, fmt.Errorf("schema step %04d_%s: %w", m.version, m.name, err)
+	for i, m := range all[len(have):] {
+		if err := s.step(ctx, c, m); err != nil {
+			return done, fmt.Errorf("schema step %s: %w", lack[i], err)
 		}
-		done = append(done, fmt.Sprintf("%04d_%s", m.version, m.name))
+		done = append(done, lack[i])
 	}
 	return done, nil
 }
@@ -292,42 +270,34 @@ func (s *Store) logIfSlow(what string) (inTime func() bool) {
 	}).Stop
 }
 
-// connection is a connection outside of the pool. close joins its error to err.
-type connection struct {
-	*pgx.Conn
-	err *error
-}
-
-func (s *Store) connectOutsidePool(ctx context.Context, err *error) (connection, error) {
-	c, cerr := connectOnce(ctx, s.opts, s.direct)
-	return connection{c, err}, cerr
-}
-
-func (c connection) close() {
+// outsidePool gives use a connection that is not from the pool: it may take as long as it needs.
+func (s *Store) outsidePool(ctx context.Context, use func(c *pgx.Conn) error) error {
+	c, err := connectOnce(ctx, s.opts, s.direct)
+	if err != nil {
+		return err
+	}
+	err = use(c)
 	ctx, cancel := context.WithTimeout(context.Background(), defaultConnectTimeout)
 	defer cancel()
-	*c.err = errors.Join(*c.err, c.Close(ctx))
+	return errors.Join(err, c.Close(ctx))
 }
 
 // versionTable makes the table of steps, with the row to lock. On PostgreSQL concurrent creators may make each other
 // fail; then the table exists.
 func (s *Store) versionTable(ctx context.Context) error {
-	return s.retry(ctx, func(ctx context.Context) (err error) {
+	return s.retry(ctx, func(ctx context.Context) error {
 		// Not from the pool: the migrating process locks the row for as long as it takes.
-		c, err := s.connectOutsidePool(ctx, &err)
-		if err != nil {
-			return err
-		}
-		defer c.close()
-		defer s.logIfSlow("another process, which migrates")()
-		if _, err := c.Exec(ctx, createVersions); err != nil {
-			if code := state(err); code == duplicateObject || code == duplicateTable {
-				return restart("another process makes the table of schema versions")
+		return s.outsidePool(ctx, func(c *pgx.Conn) error {
+			defer s.logIfSlow("another process, which migrates")()
+			if _, err := c.Exec(ctx, createVersions); err != nil {
+				if code := state(err); code == duplicateObject || code == duplicateTable {
+					return restart("another process makes the table of schema versions")
+				}
+				return err
 			}
+			_, err := c.Exec(ctx, addVersion, 0, "lock", "")
 			return err
-		}
-		_, err = c.Exec(ctx, addVersion, 0, "lock", "")
-		return err
+		})
 	})
 }
 

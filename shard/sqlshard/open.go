@@ -13,6 +13,19 @@ import (
 // what Options allow. Its errors are for the operator who starts the process: they have no fault.Kind. The context
 // bounds only Open itself.
 func Open(ctx context.Context, opts Options) (*Store, error) {
+	s, err := connect(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.opts.warnOfPassword()
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("the shard %s: %w", Redacted(opts.URL), err), s.Close())
+	}
+	return s, nil
+}
+
+// connect connects without checking the schema, and makes the database if Options.Create.
+func connect(ctx context.Context, opts Options) (*Store, error) {
 	opts, err := opts.complete()
 	if err != nil {
 		return nil, err
@@ -21,24 +34,20 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.warnOfPassword()
-	s := &Store{opts: opts}
 	if opts.Create {
 		if err := createDatabase(ctx, opts, config, demanded); err != nil {
 			return nil, fmt.Errorf("the database of %s cannot be made: %w", Redacted(opts.URL), err)
 		}
 	}
-	if err := s.connect(ctx, config, demanded); err != nil {
+	s := &Store{opts: opts}
+	if err := s.openPool(ctx, config, demanded); err != nil {
 		return nil, fmt.Errorf("the shard %s: %w", Redacted(opts.URL), err)
-	}
-	if err := s.prepare(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("the shard %s: %w", Redacted(opts.URL), err), s.Close())
 	}
 	return s, nil
 }
 
-// connect detects the kind of server, and makes the pool.
-func (s *Store) connect(ctx context.Context, config *pgxpool.Config, demanded *server) error {
+// openPool detects the kind of server, and makes the pool.
+func (s *Store) openPool(ctx context.Context, config *pgxpool.Config, demanded *server) error {
 	s.opts.connecting(config.ConnConfig)
 	c, err := connectOnce(ctx, s.opts, config.ConnConfig)
 	if state(err) == invalidCatalogName {
