@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cockroachdb/cockroach-go/v2/crdb"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"cellgate/internal/fault"
@@ -141,7 +140,6 @@ func (s *Store) applyError(ctx context.Context, err error) error {
 // typed gives the error for callers: a *fault.Error, or the end of their context. Nothing was written.
 func (s *Store) typed(ctx context.Context, err error) error {
 	var known *fault.Error
-	var many *crdb.MaxRetriesExceededError
 	switch {
 	case err == nil:
 		return nil
@@ -151,12 +149,10 @@ func (s *Store) typed(ctx context.Context, err error) error {
 		return ctx.Err()
 	case errors.As(err, &known):
 		return known
-	case errors.As(err, &many) && meaning(err) == race:
-		return fault.Wrap(fault.Contended, err, "the shard of cell %s lost every race for its rows", s.opts.Cell)
 	}
 	switch meaning(err) {
 	case race:
-		return fault.Wrap(fault.Contended, err, "the shard of cell %s lost a race for its rows", s.opts.Cell)
+		return fault.Wrap(fault.Contended, err, "the shard of cell %s lost every race for its rows", s.opts.Cell)
 	case slow:
 		return fault.Wrap(fault.CellUnavailable, err, "the database of cell %s took longer than %v", s.opts.Cell, s.opts.StatementTimeout)
 	case full:

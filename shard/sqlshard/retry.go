@@ -19,62 +19,58 @@ const (
 )
 
 // retry runs a whole transaction again while it loses races, and a few times if its connection breaks before it could
-// commit. It is the one retry loop. cockroach-go counts the tries and knows CockroachDB's errors. The pauses and the
-// classification of PostgreSQL's errors are here.
+// commit. It is the one retry loop. cockroach-go counts the tries; the pauses and the classification of errors are here.
 func (s *Store) retry(ctx context.Context, once func(ctx context.Context) error) error {
 	tries, losses := 0, 0
-	return crdb.ExecuteCtx(crdb.WithMaxRetries(ctx, maxTries), func(ctx context.Context, _ ...any) error {
+	var last error
+	err := crdb.ExecuteCtx(crdb.WithMaxRetries(ctx, maxTries), func(ctx context.Context, _ ...any) error {
 		if tries++; tries > 1 {
-			if err := pause(ctx, tries); err != nil {
-				return err
+			if last = pause(ctx, tries); last != nil {
+				return nil
 			}
 		}
-		err := once(ctx)
-		if err == nil || ctx.Err() != nil {
-			return final{err}.orNil()
+		if last = once(ctx); last != nil && ctx.Err() == nil && s.mayRepeat(last, &losses) {
+			return retryable{last}
 		}
-		if known, sure := (*fault.Error)(nil), (final{}); errors.As(err, &known) || errors.As(err, &sure) {
-			return final{err}
-		}
-		switch meaning(err) {
-		case race:
-			s.count.races.Add(1)
-			return retryable{err}
-		case lost:
-			// The pool's other connections are probably broken too.
-			s.count.lost.Add(1)
-			s.pool.Reset()
-			if dumb := (silence{}); errors.As(err, &dumb) {
-				s.opts.Log.Warn("a connection to the shard's database is given up", "err", dumb)
-			}
-			if losses++; losses < maxLost {
-				return retryable{err}
-			}
-		case slow:
-			s.count.slow.Add(1)
-		case full:
-			s.count.noRoom.Add(1)
-			if losses++; losses < maxLost {
-				return retryable{err}
-			}
-		case broken:
-			s.count.refused.Add(1)
-		}
-		return final{err}
-	})
-}
-
-// final hides an error's SQLSTATE, so that it is not retried.
-type final struct{ error }
-
-func (f final) orNil() error {
-	if f.error == nil {
 		return nil
+	})
+	if err != nil {
+		return err
 	}
-	return f
+	return last
 }
 
-func (final) SQLState() string { return "" }
+// mayRepeat counts an error, and reports whether another try may succeed. losses are those of the connection so far.
+func (s *Store) mayRepeat(err error, losses *int) bool {
+	if known, sure := (*fault.Error)(nil), (final{}); errors.As(err, &known) || errors.As(err, &sure) {
+		return false
+	}
+	switch meaning(err) {
+	case race:
+		s.count.races.Add(1)
+		return true
+	case lost:
+		// The pool's other connections are probably broken too.
+		s.count.lost.Add(1)
+		s.pool.Reset()
+		if dumb := (silence{}); errors.As(err, &dumb) {
+			s.opts.Log.Warn("a connection to the shard's database is given up", "err", dumb)
+		}
+	case full:
+		s.count.noRoom.Add(1)
+	case slow:
+		s.count.slow.Add(1)
+		return false
+	default:
+		s.count.refused.Add(1)
+		return false
+	}
+	*losses++
+	return *losses < maxLost
+}
+
+// final marks an error that another try does not change.
+type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
