@@ -92,6 +92,9 @@ func mysqlConnector(d Database, c Config) (driver.Connector, error) {
 		m.Net, m.Addr = "unix", path
 	}
 	m.ParseTime = true // in UTC, which is the default
+	// Without prepared statements all values come as text, as they do for Nova: a FLOAT with six digits. And each
+	// query is one round trip.
+	m.InterpolateParams = true
 	m.TLS = d.TLS
 	// These timeouts end a connection to a silent server even if no context does.
 	m.Timeout, m.ReadTimeout, m.WriteTimeout = c.QueryTimeout, 2*c.QueryTimeout, 2*c.QueryTimeout

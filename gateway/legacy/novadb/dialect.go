@@ -82,10 +82,6 @@ func (d dialect) session(o Config) []string {
 	}
 }
 
-// prepares reports whether queries with arguments should be prepared once: otherwise MySQL's
-// driver needs two round trips for each. pgx keeps prepared statements itself.
-func (d dialect) prepares() bool { return d == mysqlDialect }
-
 // sameHost normalizes a name so that names are equal if the server takes them as equal:
 // MySQL's collation ignores case, and blanks at the end.
 func (d dialect) sameHost(name string) string {
@@ -93,17 +89,4 @@ func (d dialect) sameHost(name string) string {
 		return strings.ToLower(strings.TrimRight(name, " "))
 	}
 	return name
-}
-
-// ratio gives the value of a ratio's column as Nova reads it. On MySQL the columns are FLOAT,
-// and a client that asks for text, as Nova's does, gets six digits.
-func (d dialect) ratio(v float64) float64 {
-	if d != mysqlDialect {
-		return v
-	}
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
-	if err != nil {
-		return v
-	}
-	return r
 }

@@ -119,13 +119,12 @@ func (r *Reader) convert(row nodeRow, revision uint64, old *tracked) *node {
 		n.row.dropTexts()
 		return n
 	}
-	d := r.cell.dialect
 	host, err := nova.HostFromRows(&nova.ComputeNode{
 		UUID: row.uuid.String, Host: row.host.String, HypervisorHostname: row.node.String,
 		VCPUs: row.vcpus, VCPUsUsed: row.vcpusUsed, MemoryMB: row.memoryMB, FreeRAMMB: row.freeRAMMB.Int64,
 		LocalGB: row.localGB, LocalGBUsed: row.localGBUsed,
 		FreeDiskGB: integer(row.freeDiskGB), DiskAvailableLeast: integer(row.diskAvailableLeast),
-		CPUAllocationRatio: d.number(row.cpuRatio), RAMAllocationRatio: d.number(row.ramRatio), DiskAllocationRatio: d.number(row.diskRatio),
+		CPUAllocationRatio: number(row.cpuRatio), RAMAllocationRatio: number(row.ramRatio), DiskAllocationRatio: number(row.diskRatio),
 		HypervisorType: row.hypervisorType, HypervisorVersion: row.hypervisorVersion, HostIP: row.hostIP.String,
 		CPUInfo: row.cpuInfo, SupportedInstances: row.supportedInstances.String, Metrics: row.metrics.String,
 		NUMATopology: row.numaTopology.String, Stats: optionalText(row.stats), PCIStats: optionalText(row.pciStats), Facts: row.factsOf(old),
@@ -237,10 +236,9 @@ func optionalText(s sql.NullString) *string {
 	return &s.String
 }
 
-func (d dialect) number(f sql.NullFloat64) *float64 {
+func number(f sql.NullFloat64) *float64 {
 	if !f.Valid {
 		return nil
 	}
-	v := d.ratio(f.Float64)
-	return &v
+	return &f.Float64
 }

@@ -13,10 +13,9 @@ import (
 // for one goroutine. After an error the connection is not used again.
 type session struct {
 	*database
-	conn     *sql.Conn
-	prepared map[string]*sql.Stmt
-	begun    bool
-	broken   bool
+	conn   *sql.Conn
+	begun  bool
+	broken bool
 }
 
 // openSession takes a connection of the pool.
@@ -27,7 +26,7 @@ func (d *database) openSession(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, d.fail(ctx, err)
 	}
-	return &session{database: d, conn: c, prepared: map[string]*sql.Stmt{}}, nil
+	return &session{database: d, conn: c}, nil
 }
 
 // soon bounds one step by QueryTimeout.
@@ -71,11 +70,6 @@ func (d *database) alive(ctx context.Context) (*session, time.Time, error) {
 
 // close returns the connection to the pool, or ends it if it cannot be used again.
 func (s *session) close(ctx context.Context) {
-	if !s.broken {
-		for _, p := range s.prepared {
-			_ = p.Close() // the server drops it with the connection
-		}
-	}
 	if s.begun && !s.broken {
 		_ = s.exec(ctx, "ROLLBACK") // an error marks the session broken; nothing was written
 	}
@@ -110,7 +104,7 @@ func (s *session) time(ctx context.Context) (at time.Time, err error) {
 func (s *session) each(ctx context.Context, text string, args []any, scan func(*sql.Rows) error) (n int, err error) {
 	ctx, cancel := s.soon(ctx)
 	defer cancel()
-	rows, err := s.query(ctx, text, args)
+	rows, err := s.conn.QueryContext(ctx, s.sql(text), args...)
 	if err != nil {
 		return 0, s.failed(ctx, err)
 	}
@@ -122,21 +116,6 @@ func (s *session) each(ctx context.Context, text string, args []any, scan func(*
 		}
 	}
 	return n, s.failed(ctx, rows.Err())
-}
-
-func (s *session) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
-	if !s.prepares() || len(args) == 0 {
-		return s.conn.QueryContext(ctx, s.sql(text), args...)
-	}
-	p := s.prepared[text]
-	if p == nil {
-		var err error
-		if p, err = s.conn.PrepareContext(ctx, s.sql(text)); err != nil {
-			return nil, err
-		}
-		s.prepared[text] = p
-	}
-	return p.QueryContext(ctx, args...)
 }
 
 // column gives a column of a table by its name, or the expression instead if the database
