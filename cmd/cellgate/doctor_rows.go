@@ -16,18 +16,17 @@ import (
 // remedies say what to do about rows that are no hosts. Their status says whether they block the
 // upgrade: a running compute without a host does.
 var remedies = map[novadb.Reason]struct{ status, do string }{
-	novadb.NoHost:          {warned, "delete the row, it is from before Kilo; or start its nova-compute once"},
-	novadb.NoService:       {warned, "start its nova-compute, or delete the row"},
-	novadb.MappedElsewhere: {unhealthy, "nova-manage cell_v2 delete_host --cell_uuid UUID --host HOST where it does not belong, then discover_hosts"},
-	novadb.Unmapped:        {unhealthy, "nova-manage cell_v2 discover_hosts"},
-	novadb.BadUUID:         {unhealthy, "restart its nova-compute, which gives the row a uuid of its own"},
-	novadb.TooLarge:        {unhealthy, "see what fills the row's texts"},
-	novadb.NoNode:          {unhealthy, "delete the row, or restart its nova-compute"},
-	novadb.NullColumn:      {unhealthy, "restart its nova-compute, which fills the column"},
-	novadb.NegativeTotal:   {unhealthy, "restart its nova-compute, which fills the column"},
-	novadb.NotReported:     {warned, "wait until its nova-compute has reported, or restart it"},
-	novadb.NotImportable:   {unhealthy, "correct what is named; where its nova-compute writes it, restart that"},
-	novadb.Unreadable:      {unhealthy, "restart its nova-compute, which writes the column anew; Nova fails whole requests on it"},
+	novadb.NoHost:        {warned, "delete the row, it is from before Kilo; or start its nova-compute once"},
+	novadb.NoService:     {warned, "start its nova-compute, or delete the row"},
+	novadb.Unmapped:      {unhealthy, "nova-manage cell_v2 discover_hosts; where another cell has it (cell_v2 list_hosts), first delete_host there"},
+	novadb.BadUUID:       {unhealthy, "restart its nova-compute, which gives the row a uuid of its own"},
+	novadb.TooLarge:      {unhealthy, "see what fills the row's texts"},
+	novadb.NoNode:        {unhealthy, "delete the row, or restart its nova-compute"},
+	novadb.NullColumn:    {unhealthy, "restart its nova-compute, which fills the column"},
+	novadb.NegativeTotal: {unhealthy, "restart its nova-compute, which fills the column"},
+	novadb.NotReported:   {warned, "wait until its nova-compute has reported, or restart it"},
+	novadb.NotImportable: {unhealthy, "correct what is named; where its nova-compute writes it, restart that"},
+	novadb.Unreadable:    {unhealthy, "restart its nova-compute, which writes the column anew; Nova fails whole requests on it"},
 }
 
 // remedyOf gives what to do about a row that is no host.

@@ -17,13 +17,10 @@ import (
 // apiData is a cell's part of the API database.
 type apiData struct {
 	sameHost func(string) string
-	// mapped are the hosts mapped to the cell, elsewhere those mapped to another one, both
-	// normalized by sameHost.
-	mapped, elsewhere map[string]bool
+	// mapped are the hosts mapped to the cell, normalized by sameHost.
+	mapped map[string]bool
 	// names are the hosts mapped to the cell, in Nova's spelling.
 	names []string
-	// asked: every host that is not in mapped was looked up in other cells.
-	asked bool
 	// aggregates by host, in Nova's spelling, in the order of their ids.
 	aggregates map[string][]schedule.Aggregate
 	// nameless are the aggregates among them without a uuid of their own, in the order of their ids.
@@ -32,11 +29,10 @@ type apiData struct {
 	digests apiDigests
 }
 
-// readAPI reads the cell's part of the API database. hosts are the hosts of the cell's live
-// compute nodes. Mappings and aggregates with the same digests as in before are taken from there;
-// before may be nil.
-func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string, before *apiData) error {
-	a := &apiData{sameHost: r.api.sameHost, mapped: map[string]bool{}, elsewhere: map[string]bool{}, aggregates: map[string][]schedule.Aggregate{}}
+// readAPI reads the cell's part of the API database. Mappings and aggregates with the same digests as in before are
+// taken from there; before may be nil.
+func (r *Reader) readAPI(ctx context.Context, x *Snapshot, before *apiData) error {
+	a := &apiData{sameHost: r.api.sameHost, mapped: map[string]bool{}, aggregates: map[string][]schedule.Aggregate{}}
 	x.api = a
 	return r.api.transaction(ctx, func(s *session, _ time.Time) error {
 		cell, err := r.findCell(ctx, s, x)
@@ -50,9 +46,6 @@ func (r *Reader) readAPI(ctx context.Context, x *Snapshot, hosts []string, befor
 		if sameMappings {
 			a.mapped, a.names = before.mapped, before.names
 		} else if err := r.readMapped(ctx, s, x, cell); err != nil {
-			return err
-		}
-		if err := a.readElsewhere(ctx, s, hosts); err != nil {
 			return err
 		}
 		if sameMappings && a.digests.aggregates == before.digests.aggregates {
@@ -107,30 +100,6 @@ func (r *Reader) findCell(ctx context.Context, s *session, x *Snapshot) (id int6
 		err = r.api.unavailable(NotMapped, nil, fmt.Sprintf("%s in cell_mappings: %s", what, value))
 	}
 	return id, err
-}
-
-// mostAsked bounds the hosts not mapped to the cell that are looked up in other cells; if
-// there are more, the cell was never discovered.
-const mostAsked = 1000
-
-// readElsewhere finds which of the hosts are mapped to other cells.
-func (a *apiData) readElsewhere(ctx context.Context, s *session, hosts []string) error {
-	var strange []string
-	for _, h := range hosts {
-		if !a.mapped[a.sameHost(h)] {
-			strange = append(strange, h)
-		}
-	}
-	a.asked = len(strange) <= mostAsked
-	_, err := inFew(ctx, s, "SELECT host FROM host_mappings WHERE host IN ("+listOfFew+")", strange[:min(len(strange), mostAsked)], func(rows *sql.Rows) error {
-		var host string
-		if err := rows.Scan(&host); err != nil {
-			return err
-		}
-		a.elsewhere[a.sameHost(host)] = true
-		return nil
-	})
-	return err
 }
 
 // readAggregates reads the aggregates of the cell's hosts. It does not join tables by host,

@@ -109,7 +109,7 @@ func (r *Reader) read(ctx context.Context, since *Snapshot, full bool) (*Snapsho
 		if !x.Full {
 			known = since.api
 		}
-		if err := r.readAPI(ctx, x, x.names(), known); err != nil {
+		if err := r.readAPI(ctx, x, known); err != nil {
 			return nil, err
 		}
 	}

@@ -100,7 +100,7 @@ func TestTrapsOfRefresh(t *testing.T) {
 		change(t, w.api, "UPDATE host_mappings SET cell_id = 2 WHERE host = 'host10'")
 		w.api.Insert(t, "aggregates", legacytest.Row{"id": 1, "uuid": otherUUID, "name": "rack"})
 		w.api.Insert(t, "aggregate_hosts", legacytest.Row{"host": "host11", "aggregate_id": 1})
-		if next(); x.left(10).Reason != MappedElsewhere || len(x.host("host11").Aggregates) != 1 {
+		if next(); x.left(10).Reason != Unmapped || len(x.host("host11").Aggregates) != 1 {
 			t.Errorf("mapping and aggregate: %+v, %+v", x.left(10), x.host("host11").Aggregates)
 		}
 		if x.Full {

@@ -95,9 +95,7 @@ const (
 	NoHost Reason = "no_host"
 	// NoService: no live nova-compute service has the host's name.
 	NoService Reason = "no_service"
-	// MappedElsewhere: the host is mapped to another cell.
-	MappedElsewhere Reason = "mapped_elsewhere"
-	// Unmapped: the host is mapped to no cell (nova-manage cell_v2 discover_hosts).
+	// Unmapped: the host is not mapped to the cell (nova-manage cell_v2 discover_hosts).
 	Unmapped Reason = "unmapped"
 	// BadUUID: no uuid, or one that another row has.
 	BadUUID Reason = "bad_uuid"
@@ -127,20 +125,6 @@ func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
 
 // Reader gives the reader that made the snapshot.
 func (x *Snapshot) Reader() *Reader { return x.of }
-
-// names gives the hosts of the live rows; a row without a host name, from before Kilo, has its service's.
-func (x *Snapshot) names() []string {
-	byID := x.ServicesByID()
-	seen := map[string]bool{}
-	var names []string
-	for i := range x.nodes {
-		if h := x.nodes[i].hostName(byID); h != "" && !seen[h] {
-			seen[h] = true
-			names = append(names, h)
-		}
-	}
-	return names
-}
 
 // ServicesByID are the Services by the ids of their rows.
 func (x *Snapshot) ServicesByID() map[int64]*Service {
@@ -254,15 +238,8 @@ func (x *Snapshot) misplaced(n *node, name string, service *Service) *LeftOut {
 		return why
 	case x.api == nil || x.api.mapped[x.api.sameHost(name)]:
 		return nil
-	case x.api.elsewhere[x.api.sameHost(name)]:
-		why := n.row.leave(MappedElsewhere, "", "host_mappings has it in another cell")
-		why.Host = name
-		return why
 	}
-	why := n.row.leave(Unmapped, "", "host_mappings does not have it: nova-manage cell_v2 discover_hosts")
+	why := n.row.leave(Unmapped, "", "host_mappings does not have it in this cell")
 	why.Host = name
-	if !x.api.asked {
-		why.Detail = "it is not mapped to the cell; too many hosts are unmapped to search other cells for each"
-	}
 	return why
 }
