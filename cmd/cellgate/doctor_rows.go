@@ -52,15 +52,6 @@ func leftOutResult(l *novadb.LeftOut) results {
 	return diagnose(remedies[l.Reason].status, what, remedyOf(l)).named(fmt.Sprintf("row %d of compute_nodes", l.NodeID))
 }
 
-// checkAggregates names the aggregates without a uuid of their own.
-func checkAggregates(u *upgrade) (out results) {
-	for _, a := range u.rows.NamelessAggregates() {
-		out = append(out, diagnose(noted, fmt.Sprintf("%q: its uuid %s; %s stands for it", a.Name, a.Why, a.UUID),
-			fmt.Sprintf("give it that one, or another, in the API database: UPDATE aggregates SET uuid = '%s' WHERE id = %d", a.UUID, a.ID)).named(fmt.Sprintf("aggregate %d", a.ID))...)
-	}
-	return out
-}
-
 // instanceRemedies say what to do about instances that the importer cannot import.
 var instanceRemedies = map[importer.Reason]struct{ status, do string }{
 	importer.NoRow:      {unhealthy, "see where it is: delete or evacuate the instance, or bring its host's row back"},

@@ -34,7 +34,6 @@ var upgradeChecks = []check[*upgrade]{
 	{"gone hosts", withRows(checkGoneHosts)},
 	{"instances of agents", checkUnknownInstances},
 	{"compute_nodes", withRows(checkLeftOut)},
-	{"aggregates", withRows(checkAggregates)},
 	{"ratios", withRows(checkRatios)},
 	{"instances", checkInstances},
 	{"claims", checkClaims},

@@ -31,8 +31,6 @@ func TestDoctorUpgrade(t *testing.T) {
 			c.cell.Exec(t, change)
 		}
 		c.api.Exec(t, "DELETE FROM host_mappings WHERE id = 6")
-		c.api.Insert(t, "aggregates", legacytest.Row{"id": 3, "uuid": nil, "name": "rack"})
-		c.api.Insert(t, "aggregate_hosts", legacytest.Row{"host": "host1", "aggregate_id": 3})
 		lost := c.instance(2, "host1")
 		lost["node"] = "elsewhere"
 		null := c.instance(3, "host1")
@@ -50,7 +48,6 @@ func TestDoctorUpgrade(t *testing.T) {
 		must(t, rows, "cell1 row 5 of compute_nodes", unhealthy, "bad_uuid")
 		must(t, rows, "cell1 row 6 of compute_nodes", unhealthy, "unmapped")
 		must(t, rows, "cell1 cpu_allocation_ratio", noted, "is NULL or 0.0 in 1 row, and counts as 4 there")
-		must(t, rows, "cell1 aggregate 3", noted, `"rack": its uuid is NULL`)
 		must(t, rows, "cell1 instance d0000000-0000-4000-8000-000000000002 on host1", unhealthy, `its node "elsewhere"`)
 		must(t, rows, "cell1 instance d0000000-0000-4000-8000-000000000003 on host1", warned, "is NULL")
 		if _, there := rows["cell1 host host9"]; there {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	guuid "github.com/google/uuid"
@@ -23,8 +22,6 @@ type apiData struct {
 	names []string
 	// aggregates by host, in Nova's spelling, in the order of their ids.
 	aggregates map[string][]schedule.Aggregate
-	// nameless are the aggregates among them without a uuid of their own, in the order of their ids.
-	nameless []NamelessAggregate
 	// digests are those of the tables when mapped and aggregates were read.
 	digests apiDigests
 }
@@ -49,7 +46,7 @@ func (r *Reader) readAPI(ctx context.Context, x *Snapshot, before *apiData) erro
 			return err
 		}
 		if sameMappings && a.digests.aggregates == before.digests.aggregates {
-			a.aggregates, a.nameless = before.aggregates, before.nameless
+			a.aggregates = before.aggregates
 			return nil
 		}
 		return r.readAggregates(ctx, s, x)
@@ -120,20 +117,19 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) er
 	if n > most {
 		return s.unavailable(TooManyRows, nil, fmt.Sprintf("has more than %d rows in aggregate_hosts", most))
 	}
-	all, uuids := map[int64]*schedule.Aggregate{}, taken{}
+	all, uuids := map[int64]*schedule.Aggregate{}, map[string]bool{}
 	n, err = s.pages(ctx, list{
 		table: "aggregates", page: stampPage, max: r.conf.MaxRows,
 		text: "SELECT id, uuid, name FROM aggregates WHERE id > ? ORDER BY id LIMIT ?",
 	}, func(rows *sql.Rows) (id int64, err error) {
 		var as, name sql.NullString
 		err = rows.Scan(&id, &as, &name)
-		// All aggregates are added, so that a substitute uuid is the same for every cell.
-		uuid, why := uuids.add(as)
+		uuid := aggregateUUID(id)
+		if own, err := schedule.ParseID(as.String); err == nil && !uuids[own.String()] {
+			uuid = own.String()
+		}
+		uuids[uuid] = true // also of other cells' aggregates, so that a substitute is the same for every cell
 		if len(members[id]) > 0 {
-			if why != "" {
-				uuid = aggregateUUID(id)
-				x.api.nameless = append(x.api.nameless, NamelessAggregate{ID: id, Name: name.String, Why: why, UUID: uuid})
-			}
 			all[id] = &schedule.Aggregate{UUID: uuid, Name: name.String, Metadata: map[string]string{}}
 		}
 		return id, err
@@ -162,36 +158,8 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) er
 	return nil
 }
 
-// taken has the uuids of aggregates.
-type taken map[schedule.ID]struct{}
-
-// add gives a uuid in canonical form, or the reason why it cannot be an aggregate's own.
-func (t taken) add(text sql.NullString) (uuid, why string) {
-	if text.String == "" {
-		return "", "is NULL"
-	}
-	id, err := schedule.ParseID(text.String)
-	if err != nil {
-		return "", "is none: " + strconv.Quote(text.String)
-	}
-	if _, there := t[id]; there {
-		return "", "is another aggregate's too: " + text.String
-	}
-	t[id] = struct{}{}
-	return id.String(), ""
-}
-
-// NamelessAggregate is an aggregate with hosts of the cell that has no uuid of its own.
-type NamelessAggregate struct {
-	ID   int64
-	Name string
-	// Why completes "its uuid …".
-	Why string
-	// UUID is a substitute for its uuid, the same in all cells and for every reader.
-	UUID string
-}
-
-// aggregateUUID gives the substitute uuid of an aggregate, by its id in the API database.
+// aggregateUUID gives the substitute for an aggregate's uuid that is NULL, invalid, or another aggregate's too, by its id
+// in the API database.
 func aggregateUUID(id int64) string {
 	return guuid.NewSHA1(guuid.NameSpaceURL, fmt.Appendf(nil, "cellgate:aggregate:%d", id)).String()
 }

@@ -115,14 +115,6 @@ const (
 	NotImportable Reason = "not_importable"
 )
 
-// NamelessAggregates are the aggregates of hosts that have no uuid of their own, by id.
-func (x *Snapshot) NamelessAggregates() []NamelessAggregate {
-	if x.api == nil {
-		return nil
-	}
-	return x.api.nameless
-}
-
 // Reader gives the reader that made the snapshot.
 func (x *Snapshot) Reader() *Reader { return x.of }
 
