@@ -8,8 +8,8 @@
 // Two functions lead to the same code: FromPrimitive for the versioned object, and Compile for a Spec that a caller
 // filled from its own form.
 //
-// resourceRequest is what Nova asks Placement for, by flavor and image; Nova's request filters are in prefilter_*.go,
-// one in each file. docs/reference/nova-placement.md describes both.
+// resourceRequest is what Nova asks Placement for, by flavor and image; Nova's request filters are in prefilter.go and
+// prefilter_networks.go. docs/reference/nova-placement.md describes both.
 //
 // Field paths leave out the "nova_object.data" levels: nova_request_spec.flavor.extra_specs["hw:numa_nodes"] is the
 // extra spec of the flavor object inside the RequestSpec object, and nova_request_spec.flavor["nova_object.version"]

@@ -1,9 +1,9 @@
 package nova
 
 import (
-	"regexp"
 	"strings"
 
+	"cellgate/internal/osnames"
 	"cellgate/internal/python"
 	"cellgate/schedule"
 )
@@ -41,15 +41,8 @@ func (r *resourceRequest) persistentMemory(g *guest) {
 		if label = python.Strip(label); label == "" {
 			continue
 		}
-		if class := customClass("PMEM_NAMESPACE_" + label); r.class(g.at(key, property(key)), class) {
+		if class := osnames.Custom("PMEM_NAMESPACE_" + label); r.class(g.at(key, property(key)), class) {
 			r.group("").resources[class]++
 		}
 	}
 }
-
-// customClass is os-resource-classes' normalize_name: runs of other characters than letters and digits become one _.
-func customClass(name string) string {
-	return "CUSTOM_" + strings.ToUpper(notAlphanumeric.ReplaceAllString(name, "_"))
-}
-
-var notAlphanumeric = regexp.MustCompile(`[^0-9A-Za-z]+`)

@@ -106,7 +106,7 @@ func TestPrefiltersOfAggregates(t *testing.T) {
 	s := Spec{
 		Path: "r", ProjectID: "p", RequiredTraits: []string{"CUSTOM_ROOT"},
 		Flavor:          Flavor{VCPUs: 1, ExtraSpecs: map[string]string{"trait:CUSTOM_F": "required", "os:secure_boot": "required"}},
-		ImageProperties: map[string]string{"trait:CUSTOM_I": "required"}, RequiredTraitsField: "request_level_params.root_required",
+		ImageProperties: map[string]string{"trait:CUSTOM_I": "required"}, Resolved: true,
 	}
 	on := Options{LimitTenants: true, IsolateAggregates: true}
 	r, _, err := on.Compile(s)
@@ -118,7 +118,7 @@ func TestPrefiltersOfAggregates(t *testing.T) {
 	if r.Tenant != "p" || r.Isolated == nil || !slices.Equal(r.Isolated.Traits, want) {
 		t.Errorf("tenant %q, isolation %+v, want p and %v", r.Tenant, r.Isolated, want)
 	}
-	s.RequiredTraitsField = ""
+	s.Resolved = false
 	r, _, err = on.Compile(s)
 	if want = append(want, "CUSTOM_ROOT"); err != nil || !slices.Equal(r.Isolated.Traits, want) {
 		t.Errorf("the typed form: isolation %+v, %v, want %v", r.Isolated, err, want)

@@ -44,16 +44,13 @@ func (f *findings) fromPrimitive(m map[string]any) (*Translated, error) {
 		return nil, f.err()
 	}
 	s := Spec{
-		Path:                     root,
-		MemberOfField:            "requested_destination.aggregates",
-		ForbiddenAggregatesField: "requested_destination.forbidden_aggregates",
-		RequiredTraitsField:      "request_level_params.root_required",
-		ForbiddenTraitsField:     "request_level_params.root_forbidden",
-		AvailabilityZone:         o.text("availability_zone"),
-		IgnoreHosts:              o.texts("ignore_hosts"),
-		ForceHosts:               o.texts("force_hosts"),
-		ForceNodes:               o.texts("force_nodes"),
-		BootFromVolume:           o.flag("is_bfv"),
+		Path:             root,
+		Resolved:         true,
+		AvailabilityZone: o.text("availability_zone"),
+		IgnoreHosts:      o.texts("ignore_hosts"),
+		ForceHosts:       o.texts("force_hosts"),
+		ForceNodes:       o.texts("force_nodes"),
+		BootFromVolume:   o.flag("is_bfv"),
 	}
 	t := &Translated{ProjectID: o.text("project_id"), UserID: o.text("user_id")}
 	s.flavor(o)
@@ -62,7 +59,6 @@ func (f *findings) fromPrimitive(m map[string]any) (*Translated, error) {
 	s.instanceGroup(o)
 	s.hints(o)
 	s.levelParams(o)
-	s.Resolved = true
 	s.numaTopology(o)
 	s.pciRequests(o)
 	s.networks(o)
@@ -252,4 +248,18 @@ func (s *Spec) levelParams(spec *object) {
 	s.ForbiddenTraits = o.texts("root_forbidden")
 	s.sameSubtree(o)
 	o.rest()
+}
+
+// retry reads SchedulerRetries: the compute nodes that were already tried. Only RetryFilter of older releases reads
+// them.
+func (s *Spec) retry(spec *object) {
+	o := spec.child("retry", "SchedulerRetries")
+	nodes := o.child("hosts", "ComputeNodeList")
+	for i, e := range nodes.list("objects") {
+		node := spec.object(fmt.Sprintf("%s[%d]", nodes.at("objects"), i), e, "ComputeNode")
+		if node == nil {
+			continue
+		}
+		s.Retry = append(s.Retry, schedule.RetryHost{Host: node.text("host"), Node: node.text("hypervisor_hostname")})
+	}
 }

@@ -45,8 +45,8 @@ type Spec struct {
 	Destination *schedule.Destination
 	Group       *Group
 	Hints       map[string][]string
-	// Resolved: the form has what Nova made from the NUMA, CPU and PCI keys of flavor and image: NUMA (nil for none),
-	// PCI and Networks. Else resolve makes NUMA and PCI.
+	// Resolved: the form is Nova's RequestSpec, which has what Nova made from the NUMA, CPU and PCI keys of flavor and
+	// image: NUMA (nil for none), PCI and Networks. Else resolve makes NUMA and PCI.
 	Resolved bool
 	NUMA     *schedule.InstanceNUMA
 	PCI      []schedule.PCIRequest
@@ -59,12 +59,14 @@ type Spec struct {
 	// groups is an ancestor of the others, or the same.
 	Groups      []SpecGroup
 	SameSubtree [][]string
-	// The names of the fields that MemberOf, ForbiddenAggregates, RequiredTraits and ForbiddenTraits come from, for
-	// paths; if empty, those of the typed form.
-	MemberOfField            string
-	ForbiddenAggregatesField string
-	RequiredTraitsField      string
-	ForbiddenTraitsField     string
+}
+
+// at is the path of a field, which has another name in the typed form than in a RequestSpec.
+func (s *Spec) at(typed, primitive string) string {
+	if s.Resolved {
+		return s.Path + "." + primitive
+	}
+	return s.Path + "." + typed
 }
 
 // Rebuild reports whether the request only checks the host that its instance is on: the hint _nova_check_type is
@@ -117,12 +119,11 @@ func (f *findings) compile(s *Spec) schedule.Request {
 		Group:            f.group(s.Path+".instance_group", s.Group),
 	}
 	t := asked.root
-	t.require(s.Path+"."+or(s.RequiredTraitsField, "required_traits"), s.RequiredTraits)
-	t.forbid(s.Path+"."+or(s.ForbiddenTraitsField, "forbidden_traits"), s.ForbiddenTraits)
+	t.require(s.at("required_traits", "request_level_params.root_required"), s.RequiredTraits)
+	t.forbid(s.at("forbidden_traits", "request_level_params.root_forbidden"), s.ForbiddenTraits)
 	r.AnyOf = t.any(s.Path+".any_traits", s.AnyTraits)
-	r.MemberOf = f.memberOf(s.Path+"."+or(s.MemberOfField, "member_of"), s.MemberOf)
-	r.ForbiddenAggregates = f.aggregates(
-		s.Path+"."+or(s.ForbiddenAggregatesField, "forbidden_aggregates"), s.ForbiddenAggregates)
+	r.MemberOf = f.memberOf(s.at("member_of", "requested_destination.aggregates"), s.MemberOf)
+	r.ForbiddenAggregates = f.aggregates(s.at("forbidden_aggregates", "requested_destination.forbidden_aggregates"), s.ForbiddenAggregates)
 	f.prefilter(s, asked, &r)
 	r.Resources = f.resources(s, asked)
 	r.Required, r.Forbidden = asked.rootTraits()
@@ -273,11 +274,4 @@ func (f *findings) hints(s *Spec) (checkForced bool) {
 		}
 	}
 	return checkForced
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
