@@ -18,54 +18,38 @@ type apiData struct {
 	sameHost func(string) string
 	// mapped are the hosts mapped to the cell, normalized by sameHost.
 	mapped map[string]bool
-	// names are the hosts mapped to the cell, in Nova's spelling.
-	names []string
 	// aggregates by host, in Nova's spelling, in the order of their ids.
 	aggregates map[string][]schedule.Aggregate
-	// digests are those of the tables when mapped and aggregates were read.
-	digests apiDigests
 }
 
-// readAPI reads the cell's part of the API database. Mappings and aggregates with the same digests as in before are
-// taken from there; before may be nil.
-func (r *Reader) readAPI(ctx context.Context, x *Snapshot, before *apiData) error {
-	a := &apiData{sameHost: r.api.sameHost, mapped: map[string]bool{}, aggregates: map[string][]schedule.Aggregate{}}
-	x.api = a
+// readAPI reads the cell's part of the API database.
+func (r *Reader) readAPI(ctx context.Context, x *Snapshot) error {
+	x.api = &apiData{sameHost: r.api.sameHost, mapped: map[string]bool{}, aggregates: map[string][]schedule.Aggregate{}}
 	return r.api.transaction(ctx, func(s *session, _ time.Time) error {
 		cell, err := r.findCell(ctx, s, x)
 		if err != nil {
 			return err
 		}
-		if a.digests, err = r.digestAPI(ctx, s, cell); err != nil {
+		hosts, err := r.readMapped(ctx, s, x.api, cell)
+		if err != nil {
 			return err
 		}
-		sameMappings := before != nil && a.digests.cell == before.digests.cell && a.digests.mappings == before.digests.mappings
-		if sameMappings {
-			a.mapped, a.names = before.mapped, before.names
-		} else if err := r.readMapped(ctx, s, x, cell); err != nil {
-			return err
-		}
-		if sameMappings && a.digests.aggregates == before.digests.aggregates {
-			a.aggregates = before.aggregates
-			return nil
-		}
-		return r.readAggregates(ctx, s, x)
+		return r.readAggregates(ctx, s, x.api, hosts)
 	})
 }
 
-// readMapped reads which hosts are mapped to the cell.
-func (r *Reader) readMapped(ctx context.Context, s *session, x *Snapshot, cell int64) (err error) {
-	a := x.api
-	x.Read.HostMappings, err = s.pages(ctx, list{
+// readMapped reads which hosts are mapped to the cell, and gives them in Nova's spelling.
+func (r *Reader) readMapped(ctx context.Context, s *session, a *apiData, cell int64) (hosts []string, err error) {
+	_, err = s.pages(ctx, list{
 		table: "host_mappings", page: stampPage, max: r.conf.MaxRows, args: []any{cell},
 		text: "SELECT id, host FROM host_mappings WHERE cell_id = ? AND id > ? ORDER BY id LIMIT ?",
 	}, func(rows *sql.Rows) (id int64, err error) {
 		var host string
 		err = rows.Scan(&id, &host)
-		a.mapped[a.sameHost(host)], a.names = true, append(a.names, host)
+		a.mapped[a.sameHost(host)], hosts = true, append(hosts, host)
 		return id, err
 	})
-	return err
+	return hosts, err
 }
 
 // findCell gives the id of the cell's row, and stores its other columns in the snapshot.
@@ -101,16 +85,15 @@ func (r *Reader) findCell(ctx context.Context, s *session, x *Snapshot) (id int6
 
 // readAggregates reads the aggregates of the cell's hosts. It does not join tables by host,
 // since their collations may differ.
-func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) error {
+func (r *Reader) readAggregates(ctx context.Context, s *session, a *apiData, hosts []string) error {
 	members, most := map[int64][]string{}, 10*r.conf.MaxRows
-	n, err := inFew(ctx, s, "SELECT aggregate_id, host FROM aggregate_hosts WHERE host IN ("+listOfFew+")", x.api.names, func(rows *sql.Rows) error {
+	n, err := inFew(ctx, s, "SELECT aggregate_id, host FROM aggregate_hosts WHERE host IN ("+listOfFew+")", hosts, func(rows *sql.Rows) error {
 		var in int64
 		var host string
 		err := rows.Scan(&in, &host)
 		members[in] = append(members[in], host)
 		return err
 	})
-	x.Read.Aggregates += n
 	if err != nil {
 		return err
 	}
@@ -118,7 +101,7 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) er
 		return s.unavailable(TooManyRows, nil, fmt.Sprintf("has more than %d rows in aggregate_hosts", most))
 	}
 	all, uuids := map[int64]*schedule.Aggregate{}, map[string]bool{}
-	n, err = s.pages(ctx, list{
+	_, err = s.pages(ctx, list{
 		table: "aggregates", page: stampPage, max: r.conf.MaxRows,
 		text: "SELECT id, uuid, name FROM aggregates WHERE id > ? ORDER BY id LIMIT ?",
 	}, func(rows *sql.Rows) (id int64, err error) {
@@ -134,27 +117,29 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) er
 		}
 		return id, err
 	})
-	x.Read.Aggregates += n
 	if err != nil {
 		return err
 	}
-	n, err = s.pages(ctx, list{
+	_, err = s.pages(ctx, list{
 		table: "aggregate_metadata", page: stampPage, max: most,
 		text: `SELECT id, aggregate_id, "key", value FROM aggregate_metadata WHERE id > ? ORDER BY id LIMIT ?`,
 	}, func(rows *sql.Rows) (id int64, err error) {
 		var of int64
 		var key, value string
 		err = rows.Scan(&id, &of, &key, &value)
-		if a := all[of]; a != nil {
-			a.Metadata[key] = value
+		if one := all[of]; one != nil {
+			one.Metadata[key] = value
 		}
 		return id, err
 	})
-	x.Read.Aggregates += n
 	if err != nil {
 		return err
 	}
-	x.api.join(all, members)
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		for _, host := range members[id] {
+			a.aggregates[host] = append(a.aggregates[host], *all[id])
+		}
+	}
 	return nil
 }
 
@@ -162,12 +147,4 @@ func (r *Reader) readAggregates(ctx context.Context, s *session, x *Snapshot) er
 // in the API database.
 func aggregateUUID(id int64) string {
 	return guuid.NewSHA1(guuid.NameSpaceURL, fmt.Appendf(nil, "cellgate:aggregate:%d", id)).String()
-}
-
-func (a *apiData) join(all map[int64]*schedule.Aggregate, members map[int64][]string) {
-	for _, id := range slices.Sorted(maps.Keys(all)) {
-		for _, host := range members[id] {
-			a.aggregates[host] = append(a.aggregates[host], *all[id])
-		}
-	}
 }

@@ -25,10 +25,8 @@
 // than a minute behind. Load finds those. A caller that polls should call Load now and then, at times that differ
 // between gateways.
 //
-// services changes with every heartbeat, so it is read whole each time. The cell's part of the API database rarely
-// changes. Its server makes digests of everything that is read of host_mappings and of the aggregates; a part with
-// another digest is read whole. The two databases are read one after the other, so their rows are of different
-// moments.
+// services changes with every heartbeat, so it is read whole each time. So is the cell's part of the API database, which
+// is small. The two databases are read one after the other, so their rows are of different moments.
 //
 // # What is left out
 //

@@ -23,7 +23,7 @@ func TestLoad(t *testing.T) {
 		w.do("UPDATE services SET last_seen_up = ? WHERE id = 6", w.now.Add(-time.Hour))
 		x := w.load()
 
-		if !x.Full || x.CellUUID != cellUUID || len(x.Hosts) != 20 || len(x.LeftOut) != 0 || x.Read.ComputeNodes != 20 || x.Read.Services != 20 {
+		if !x.Full || x.CellUUID != cellUUID || len(x.Hosts) != 20 || len(x.LeftOut) != 0 || x.Read.ComputeNodes != 20 || len(x.Services) != 20 {
 			t.Fatalf("%+v", x)
 		}
 		if d := x.At.Sub(w.now); d < 0 || d > time.Minute || x.Took <= 0 {

@@ -97,8 +97,8 @@ func TestTablesOfOtherCollations(t *testing.T) {
 			w.api.Exec(t, "SET SESSION foreign_key_checks = 0; ALTER TABLE "+table+" CONVERT TO CHARACTER SET "+of+"; SET SESSION foreign_key_checks = 1")
 		}
 		x := w.load()
-		if in := x.host("host2").Aggregates; len(in) != 1 || in[0].Name != "Zürich" || in[0].Metadata["Größe"] != "ü" || x.Read.Aggregates != 3 {
-			t.Errorf("%s: host2 is in %+v, %d rows were read", of, in, x.Read.Aggregates)
+		if in := x.host("host2").Aggregates; len(in) != 1 || in[0].Name != "Zürich" || in[0].Metadata["Größe"] != "ü" {
+			t.Errorf("%s: host2 is in %+v", of, in)
 		}
 	}
 }

@@ -105,11 +105,7 @@ func (r *Reader) read(ctx context.Context, since *Snapshot, full bool) (*Snapsho
 		return nil, err
 	}
 	if r.api != nil {
-		var known *apiData
-		if !x.Full {
-			known = since.api
-		}
-		if err := r.readAPI(ctx, x, known); err != nil {
+		if err := r.readAPI(ctx, x); err != nil {
 			return nil, err
 		}
 	}

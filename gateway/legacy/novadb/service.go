@@ -53,7 +53,7 @@ func (r *Reader) readServices(ctx context.Context, s *session, x *Snapshot) erro
 	if err != nil {
 		return err
 	}
-	n, err := s.pages(ctx, list{
+	_, err = s.pages(ctx, list{
 		table: "services", page: stampPage, max: r.conf.MaxRows,
 		text: `SELECT id, ` + name + `, host, version, disabled, disabled_reason, forced_down, last_seen_up, created_at, updated_at
 			FROM services WHERE deleted = 0 AND "binary" = 'nova-compute' AND id > ? ORDER BY id LIMIT ?`,
@@ -71,7 +71,6 @@ func (r *Reader) readServices(ctx context.Context, s *session, x *Snapshot) erro
 		x.Services = append(x.Services, v)
 		return v.ID, nil
 	})
-	x.Read.Services = n
 	return err
 }
 

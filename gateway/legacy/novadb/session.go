@@ -168,7 +168,7 @@ func (s *session) pages(ctx context.Context, l list, scan func(*sql.Rows) (id in
 }
 
 // few is how many values an IN list has, so that one statement serves lists of every length.
-const few = 100
+const few = 1000
 
 // inFew runs a query with an IN list for all values, few at a time; the last value fills up a
 // shorter list.

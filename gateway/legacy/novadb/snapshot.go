@@ -55,10 +55,8 @@ type Snapshot struct {
 	lower    map[string]string // the result of caseless
 }
 
-// RowsRead counts the rows that the servers sent.
-type RowsRead struct {
-	ComputeNodes, Stamps, Services, HostMappings, Aggregates int
-}
+// RowsRead counts the rows of compute_nodes that the server sent, and their stamps.
+type RowsRead struct{ ComputeNodes, Stamps int }
 
 // Host is a host of a snapshot.
 type Host struct {
