@@ -86,15 +86,16 @@ func keystonePassword(c config.Placement) (string, error) {
 // gateway.legacy names none. The function asks one cell's database after the other, since nova-compute
 // creates its provider only once.
 func hostCells(g config.Gateway) (func(ctx context.Context, uuid string) (string, error), error) {
-	tables := map[string]*novadb.Opener{}
+	tables := map[string]novadb.Config{}
 	for _, c := range g.Legacy {
 		conf, err := readerConfig(c, cellOf(g, c.Cell).UUID)
 		if err != nil {
 			return nil, err
 		}
-		if tables[c.Cell], err = novadb.NewOpener(conf); err != nil {
+		if err := conf.Check(); err != nil {
 			return nil, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
 		}
+		tables[c.Cell] = conf
 	}
 	if len(tables) == 0 {
 		return nil, nil
@@ -102,7 +103,7 @@ func hostCells(g config.Gateway) (func(ctx context.Context, uuid string) (string
 	return func(ctx context.Context, uuid string) (string, error) {
 		var unread error
 		for _, cell := range slices.Sorted(maps.Keys(tables)) {
-			found, err := tables[cell].HasNode(ctx, uuid)
+			found, err := novadb.HasNode(ctx, tables[cell], uuid)
 			if found {
 				return cell, nil
 			}

@@ -45,8 +45,7 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gatewatch.P
 		return gatewatch.Parts{}, err
 	}
 	conf.Connections = legacyConnections
-	rows, err := novadb.NewOpener(conf)
-	if err != nil {
+	if err := conf.Check(); err != nil {
 		return gatewatch.Parts{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
 	}
 	imports, err := importer.New(importer.Config{Cell: c.Cell})
@@ -56,7 +55,7 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gatewatch.P
 	return gatewatch.Parts{
 		Config: gatewatch.Config{Refresh: c.Refresh, ServiceDownTime: c.ServiceDownTime, RequiredVersion: c.RequiredVersion, Only: c.Only},
 		Open: func(ctx context.Context) (gatewatch.Reader, error) {
-			r, err := rows.Open(ctx)
+			r, err := novadb.Open(ctx, conf)
 			if err != nil {
 				return nil, err // not a reader that is nil
 			}

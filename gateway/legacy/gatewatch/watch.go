@@ -268,6 +268,18 @@ func (k *watcher) finishRead(ctx context.Context, got read) (reportDue bool) {
 	return reportDue
 }
 
+// logSilence logs when services fall silent in the rows, and when their heartbeats resume.
+func (k *watcher) logSilence(ctx context.Context, x *novadb.Snapshot) {
+	before, now := k.noBeats() != "", x.WhySilent(k.cfg.ServiceDownTime)
+	switch {
+	case now != "" && !before:
+		k.log.WarnContext(ctx, "no service of a cell's legacy database has a new heartbeat. This gateway imports nothing from it, and the cell has no answer while its gate is LEGACY or SHADOW",
+			"cell", k.cell.Name(), "why", now, "newest_heartbeat", x.Heartbeat, "server_time", x.At)
+	case before && now == "":
+		k.log.InfoContext(ctx, "services of a cell's legacy database have heartbeats again", "cell", k.cell.Name())
+	}
+}
+
 // native reports whether the gate was NATIVE in the cell's last answer.
 func (w *Gate) native() bool {
 	known := w.known.Load()

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	"github.com/jackc/pgx/v5/stdlib" // also the driver "pgx"
 
 	"cellgate/internal/mariatest"
 	"cellgate/internal/pgtest"
@@ -174,6 +174,19 @@ func (d *Database) Exec(t testing.TB, statements string) {
 	if _, err := d.DB.ExecContext(ctx, statements); err != nil {
 		t.Fatalf("%.300s: %v", statements, err)
 	}
+}
+
+// simple runs statements by PostgreSQL's simple protocol, all of them or none.
+func (d *Database) simple(ctx context.Context, statements string) error {
+	c, err := d.DB.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }() // gives it back
+	return c.Raw(func(driver any) error {
+		_, err := driver.(*stdlib.Conn).Conn().PgConn().Exec(ctx, statements).ReadAll()
+		return err
+	})
 }
 
 // Row is a row: column by name. Nil is NULL.

@@ -94,8 +94,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check names every field that is wrong.
-func (c *Config) check() error {
+// Check names every field that is wrong. It connects to nothing.
+func (c *Config) Check() error {
 	var bad []fault.Field
 	say := func(path, format string, args ...any) {
 		bad = append(bad, fault.Field{Path: path, Problem: fmt.Sprintf(format, args...)})

@@ -11,21 +11,14 @@ func TestHasNode_LiveDeletedAndUnknown(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 2)
 		w.do("UPDATE compute_nodes SET deleted = id WHERE id = ?", 2)
-		o, err := NewOpener(w.conf)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for i, want := range map[int]bool{1: true, 2: false, 3: false} {
-			if got, err := o.HasNode(t.Context(), uuid(i)); got != want || err != nil {
+			if got, err := HasNode(t.Context(), w.conf, uuid(i)); got != want || err != nil {
 				t.Errorf("node %d: %v, %v; want %v", i, got, err, want)
 			}
 		}
 		away := w.conf
 		away.Database.URL = "mysql://nova@127.0.0.1:1/nova"
-		if o, err = NewOpener(away); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := o.HasNode(t.Context(), uuid(1)); fault.KindOf(err) != fault.CellUnavailable {
+		if _, err := HasNode(t.Context(), away, uuid(1)); fault.KindOf(err) != fault.CellUnavailable {
 			t.Errorf("a database that is away: %v", err)
 		}
 	})

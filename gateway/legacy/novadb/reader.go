@@ -2,6 +2,7 @@ package novadb
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,7 @@ type Reader struct {
 // timeout. A wrong configuration is INVALID_REQUEST, with its fields; a database that does
 // not answer is CELL_UNAVAILABLE.
 func Open(ctx context.Context, c Config) (*Reader, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	c = c.withDefaults()
@@ -112,4 +113,24 @@ func (r *Reader) read(ctx context.Context, since *Snapshot, full bool) (*Snapsho
 	x.join(r.conf.MaxLeftOut)
 	x.Took = time.Since(start)
 	return x, nil
+}
+
+// HasNode reports whether a cell's database has a live compute node with a uuid. It opens a connection and closes it,
+// since calls are rare.
+func HasNode(ctx context.Context, c Config, uuid string) (found bool, err error) {
+	d, err := open("cell", c.Database, c.withDefaults())
+	if err != nil {
+		return false, fault.Invalid("database.url", "%v", err)
+	}
+	defer func() { _ = d.Close() }() // nothing was written
+	s, err := d.openSession(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer s.close(ctx)
+	_, err = s.each(ctx, "SELECT id FROM compute_nodes WHERE deleted = 0 AND uuid = ? LIMIT ?", []any{uuid, 1}, func(*sql.Rows) error {
+		found = true
+		return nil
+	})
+	return found, err
 }
