@@ -85,7 +85,7 @@ func (u *upgrading) parts() gatewatch.Parts {
 	return gatewatch.Parts{
 		Config:   u.config,
 		Open:     func(context.Context) (gatewatch.Reader, error) { return u.reader, nil },
-		Importer: func(gatewatch.HostImporter) gatewatch.Importer { return u.imports },
+		Importer: func(*gatewatch.Gate) gatewatch.Importer { return u.imports },
 	}
 }
 

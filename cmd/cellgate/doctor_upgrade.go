@@ -208,11 +208,11 @@ func (u *upgrade) readTables(ctx context.Context, conf novadb.Config) error {
 		return err
 	}
 	u.rows = x
-	m, err := importer.New(importer.Config{Cell: u.conf.Cell, Rows: reader, StepHosts: max(len(x.Hosts), 1), MaxLeftOut: 100_000})
+	m, err := importer.New(importer.Config{Cell: u.conf.Cell, StepHosts: max(len(x.Hosts), 1), MaxLeftOut: 100_000})
 	if err != nil {
 		return err
 	}
-	r, err := m.Step(ctx, x, dryCell{})
+	r, err := m.Step(ctx, x, dryCell{u.scheduler})
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (u *upgrade) findUnclaimed(ctx context.Context, reader *novadb.Reader, m *i
 	}
 	x, err := reader.Refresh(ctx, u.rows)
 	if err == nil {
-		_, err = m.Step(ctx, x, dryCell{})
+		_, err = m.Step(ctx, x, dryCell{u.scheduler})
 	}
 	if err != nil {
 		return err
@@ -251,8 +251,8 @@ func (u *upgrade) findUnclaimed(ctx context.Context, reader *novadb.Reader, m *i
 	return nil
 }
 
-// dryCell accepts hosts and stores nothing.
-type dryCell struct{}
+// dryCell accepts hosts and stores nothing. It lists no hosts of earlier imports.
+type dryCell struct{ *replicas }
 
 func (dryCell) ImportHosts(_ context.Context, in *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
 	out := &cellv1.ImportHostsResponse{}
@@ -260,6 +260,10 @@ func (dryCell) ImportHosts(_ context.Context, in *cellv1.ImportHostsRequest, _ .
 		out.Outcomes = append(out.Outcomes, &cellv1.ImportOutcome{Unchanged: true})
 	}
 	return out, nil
+}
+
+func (dryCell) ListHosts(context.Context, *cellv1.ListHostsRequest, ...grpc.CallOption) (*cellv1.ListHostsResponse, error) {
+	return &cellv1.ListHostsResponse{}, nil
 }
 
 // problemOf writes an error on one line, with the trouble that a reader found.

@@ -61,7 +61,7 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gatewatch.P
 			}
 			return r, nil
 		},
-		Importer: func(to gatewatch.HostImporter) gatewatch.Importer {
+		Importer: func(to *gatewatch.Gate) gatewatch.Importer {
 			return importer.NewWorker(imports, to, logImports(log))
 		},
 	}, nil

@@ -8,8 +8,6 @@ import (
 	"math"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"cellgate/gateway/legacy/novadb"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
@@ -31,8 +29,8 @@ type Parts struct {
 	Config Config
 	// Open opens the cell's databases. It is called again until it succeeds.
 	Open func(context.Context) (Reader, error)
-	// Importer makes the importer of the tables' hosts; nil: this gateway never imports.
-	Importer func(HostImporter) Importer
+	// Importer makes the importer of the tables' hosts into the cell of a Gate; nil: this gateway never imports.
+	Importer func(*Gate) Importer
 }
 
 // Reader reads a cell's tables; see package novadb.
@@ -40,14 +38,6 @@ type Reader interface {
 	Load(ctx context.Context) (*novadb.Snapshot, error)
 	Refresh(ctx context.Context, since *novadb.Snapshot) (*novadb.Snapshot, error)
 	Close() error
-}
-
-// HostImporter has the calls of the cell that an importer needs.
-type HostImporter interface {
-	ImportHosts(context.Context, *cellv1.ImportHostsRequest, ...grpc.CallOption) (*cellv1.ImportHostsResponse, error)
-	ListHosts(context.Context, *cellv1.ListHostsRequest, ...grpc.CallOption) (*cellv1.ListHostsResponse, error)
-	ListClaims(context.Context, *cellv1.ListClaimsRequest, ...grpc.CallOption) (*cellv1.ListClaimsResponse, error)
-	FindUnclaimed(context.Context, *cellv1.FindUnclaimedRequest, ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error)
 }
 
 // Importer writes the hosts of a cell's legacy rows into its shard.

@@ -97,22 +97,22 @@ func New(c *cellclient.Cell, parts Parts, gateway, name string, log *slog.Logger
 	return out
 }
 
-// ImportHosts implements HostImporter.
+// ImportHosts calls the cell, for an Importer.
 func (w *Gate) ImportHosts(ctx context.Context, req *cellv1.ImportHostsRequest, _ ...grpc.CallOption) (*cellv1.ImportHostsResponse, error) {
 	return cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ImportHosts)
 }
 
-// ListHosts implements HostImporter.
+// ListHosts calls the cell, for an Importer.
 func (w *Gate) ListHosts(ctx context.Context, req *cellv1.ListHostsRequest, _ ...grpc.CallOption) (*cellv1.ListHostsResponse, error) {
 	return cellclient.Call(ctx, w.cell, w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ListHosts)
 }
 
-// FindUnclaimed implements HostImporter.
+// FindUnclaimed calls the cell, for an Importer.
 func (w *Gate) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimedRequest, _ ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error) {
 	return cellclient.CallFor(ctx, w.cell, w.cell.Name(), w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.FindUnclaimed)
 }
 
-// ListClaims implements HostImporter.
+// ListClaims calls the cell, for an Importer.
 func (w *Gate) ListClaims(ctx context.Context, req *cellv1.ListClaimsRequest, _ ...grpc.CallOption) (*cellv1.ListClaimsResponse, error) {
 	return cellclient.Call(ctx, w.cell, w.cell.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
 }

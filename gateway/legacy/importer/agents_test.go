@@ -16,7 +16,7 @@ func (f *fakeCell) agents(i int64) {
 }
 
 // steps makes steps until one sends something, and says how many there were.
-func steps(t testing.TB, m *Importer, n *nova, c Caller) (Report, int) {
+func steps(t testing.TB, m *Importer, n *nova, c Cell) (Report, int) {
 	t.Helper()
 	for k := range 1000 {
 		if r := step(t, m, n, c); r.Sent > 0 {

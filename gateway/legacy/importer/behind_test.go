@@ -103,7 +103,7 @@ func newGatewayOn(t *testing.T, d *legacytest.Database) *gatewayOn {
 	return &gatewayOn{T: t, db: d, reader: readerOf(t, d), m: m}
 }
 
-func (g *gatewayOn) step(to Caller) Report {
+func (g *gatewayOn) step(to Cell) Report {
 	g.Helper()
 	var err error
 	if g.x, err = g.reader.Refresh(g.Context(), g.x); err != nil {

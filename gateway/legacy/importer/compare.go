@@ -70,7 +70,7 @@ type Line struct {
 // Compare makes a full pass over instances, and compares the rows with the shard. It changes
 // nothing in the shard. Every instance of the rows counts. It is for an Importer that makes
 // no steps.
-func (m *Importer) Compare(ctx context.Context, x *novadb.Snapshot, l Lister) (*Difference, error) {
+func (m *Importer) Compare(ctx context.Context, x *novadb.Snapshot, to Cell) (*Difference, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
 	m.Again()
@@ -81,14 +81,14 @@ func (m *Importer) Compare(ctx context.Context, x *novadb.Snapshot, l Lister) (*
 		i.first = 0
 	}
 	c := &comparing{d: &Difference{At: x.At, Counts: map[What]int{}}, most: m.conf.MaxLeftOut, hosts: map[schedule.ID]*cellgatev1.Host{}, claims: map[string][]*cellgatev1.Claim{}, on: map[string][]*claim{}}
-	err := eachHost(ctx, l, func(h *cellgatev1.Host) {
+	err := eachHost(ctx, to, func(h *cellgatev1.Host) {
 		if id, err := schedule.ParseID(h.GetHostUuid()); err == nil {
 			c.hosts[id] = h
 		}
 		m.conf.Progress("hosts of the shard", len(c.hosts), 0)
 	})
 	if err == nil {
-		err = eachClaim(ctx, l, func(k *claim) {
+		err = eachClaim(ctx, to, func(k *claim) {
 			c.claims[k.GetConsumerUuid()] = append(c.claims[k.GetConsumerUuid()], k.Claim)
 			c.on[k.GetHostUuid()] = append(c.on[k.GetHostUuid()], k)
 			m.conf.Progress("claims of the shard", len(c.claims), 0)

@@ -149,17 +149,17 @@ func usage(i *agentv1.Instance) string {
 	return strings.Join(all, ", ")
 }
 
-func eachClaim(ctx context.Context, l Lister, do func(*claim)) error {
+func eachClaim(ctx context.Context, c Cell, do func(*claim)) error {
 	in := &cellv1.ListClaimsRequest{PageSize: listPage}
 	for {
-		out, err := l.ListClaims(ctx, in)
+		out, err := c.ListClaims(ctx, in)
 		if err != nil {
 			return err
 		}
 		seen := out.GetInstanceSeen()
-		for i, c := range out.GetClaims() {
-			do(&claim{Claim: c, seen: i < len(seen) && seen[i]})
-			in.After = c.GetClaimId()
+		for i, k := range out.GetClaims() {
+			do(&claim{Claim: k, seen: i < len(seen) && seen[i]})
+			in.After = k.GetClaimId()
 		}
 		if !out.GetMore() || len(out.GetClaims()) == 0 {
 			return nil

@@ -13,14 +13,13 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
-// Caller is the cell whose shard is filled. If a Caller is a Lister too, each Importer asks
-// it once for hosts of earlier imports, whose rows may have gone meanwhile.
-type Caller interface {
+// Cell is the cell whose shard is filled.
+type Cell interface {
 	ImportHosts(ctx context.Context, in *cellv1.ImportHostsRequest, opts ...grpc.CallOption) (*cellv1.ImportHostsResponse, error)
-}
-
-// Lister lists the hosts and claims of a shard.
-type Lister interface {
+	// FindUnclaimed finds the instances that have no claim in the shard.
+	FindUnclaimed(ctx context.Context, in *cellv1.FindUnclaimedRequest, opts ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error)
+	// ListHosts is asked by each Importer once, for hosts of earlier imports, whose rows may have gone meanwhile.
+	// ListClaims is only asked to compare.
 	ListHosts(ctx context.Context, in *cellv1.ListHostsRequest, opts ...grpc.CallOption) (*cellv1.ListHostsResponse, error)
 	ListClaims(ctx context.Context, in *cellv1.ListClaimsRequest, opts ...grpc.CallOption) (*cellv1.ListClaimsResponse, error)
 }

@@ -68,7 +68,7 @@ func (m *Importer) deletedDue() (due []schedule.ID) {
 // sendDeleted reports instances with deleted rows to the cell. A deleted row is never live again, however old it is.
 // So it ends each claim that was written before the last pass read the table. Rows of live instances only end claims
 // from before the newest write to the table (instancesAt), which in a quiet cell may be minutes old.
-func (m *Importer) sendDeleted(ctx context.Context, c Caller, r *Report) error {
+func (m *Importer) sendDeleted(ctx context.Context, c Cell, r *Report) error {
 	m.mu.Lock()
 	due, at := m.deletedDue(), timestamppb.New(later(m.data.whole, m.since))
 	m.mu.Unlock()

@@ -14,12 +14,11 @@ const listPage = 1000
 
 // askForGone asks the shard for its hosts, once for each Importer. Hosts without a row are
 // gone since a time when no gateway imported; others may go before they are first sent.
-func (m *Importer) askForGone(ctx context.Context, c Caller) error {
-	lister, ok := c.(Lister)
-	if !ok || m.asked {
+func (m *Importer) askForGone(ctx context.Context, c Cell) error {
+	if m.asked {
 		return nil
 	}
-	err := eachHost(ctx, lister, func(in *cellgatev1.Host) {
+	err := eachHost(ctx, c, func(in *cellgatev1.Host) {
 		id, err := schedule.ParseID(in.GetHostUuid())
 		if err != nil {
 			return
@@ -51,10 +50,10 @@ func shapeOfHost(in *cellgatev1.Host) *agentv1.FullState {
 	return &agentv1.FullState{Cell: in.GetCell(), HostUuid: in.GetHostUuid(), ServiceHost: in.GetServiceHost(), Nodename: in.GetNodename(), Providers: []*agentv1.Provider{root}}
 }
 
-func eachHost(ctx context.Context, l Lister, do func(*cellgatev1.Host)) error {
+func eachHost(ctx context.Context, c Cell, do func(*cellgatev1.Host)) error {
 	in := &cellv1.ListHostsRequest{PageSize: listPage}
 	for {
-		out, err := l.ListHosts(ctx, in)
+		out, err := c.ListHosts(ctx, in)
 		if err != nil {
 			return err
 		}

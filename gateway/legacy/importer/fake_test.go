@@ -390,7 +390,7 @@ func importerOf(t testing.TB, n *nova, change ...func(*Config)) *Importer {
 	return m
 }
 
-func step(t testing.TB, m *Importer, n *nova, c Caller) Report {
+func step(t testing.TB, m *Importer, n *nova, c Cell) Report {
 	t.Helper()
 	r, err := m.Step(context.Background(), n.snapshot(), c)
 	if err != nil {

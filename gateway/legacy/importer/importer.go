@@ -34,7 +34,7 @@ type Importer struct {
 	since    time.Time
 	nextFull time.Time
 	steps    uint64
-	asked    bool // a Lister was asked for hosts of earlier imports
+	asked    bool // the cell was asked for hosts of earlier imports
 	// cursor is the NodeID of the last host that the step had room for; 0 if it had room for all.
 	cursor int64
 	// unclaimed are the instances without a claim in the last search; searchedAt is its store
@@ -113,7 +113,7 @@ func New(c Config) (*Importer, error) {
 // it sends nothing and gives an error.
 // Report.Waiting is the number of hosts left. The report is valid with an error too; the next
 // Step goes on from there.
-func (m *Importer) Step(ctx context.Context, x *novadb.Snapshot, c Caller) (Report, error) {
+func (m *Importer) Step(ctx context.Context, x *novadb.Snapshot, c Cell) (Report, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
 	r := Report{At: x.At}

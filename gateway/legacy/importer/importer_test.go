@@ -245,7 +245,7 @@ func TestStep_ChangedAmongHostsSentAgain_ChangedFirst(t *testing.T) {
 
 // gated is a cell whose calls end when the test says so.
 type gated struct {
-	Caller
+	Cell
 	begun chan int
 	end   chan error
 }
@@ -268,7 +268,7 @@ func (g *gated) ImportHosts(ctx context.Context, in *cellv1.ImportHostsRequest, 
 func TestStep_SeveralCallsAtOnce_EndWithTheFirstFailure(t *testing.T) {
 	n := newNova(9)
 	m := importerOf(t, n, func(c *Config) { c.Calls, c.BatchHosts = 3, 1 })
-	cell := &gated{begun: make(chan int), end: make(chan error)}
+	cell := &gated{Cell: newCell(), begun: make(chan int), end: make(chan error)}
 	type outcome struct {
 		r   Report
 		err error

@@ -16,7 +16,7 @@ import (
 
 // send sends work in batches, Config.Calls at once. After a failed call no other begins; a
 // later step sends what was not answered.
-func (m *Importer) send(ctx context.Context, all []work, at *timestamppb.Timestamp, c Caller, r *Report) error {
+func (m *Importer) send(ctx context.Context, all []work, at *timestamppb.Timestamp, c Cell, r *Report) error {
 	calls, some := errgroup.WithContext(ctx)
 	calls.SetLimit(m.conf.Calls)
 	for rest := all; len(rest) > 0 && some.Err() == nil; {
@@ -48,7 +48,7 @@ func (m *Importer) batch(all []work) []work {
 
 // call sends a batch. If the cell refuses the batch as a whole, call sends host by host, so
 // that one host does not keep the others out.
-func (m *Importer) call(ctx context.Context, batch []work, at *timestamppb.Timestamp, c Caller, r *Report) error {
+func (m *Importer) call(ctx context.Context, batch []work, at *timestamppb.Timestamp, c Cell, r *Report) error {
 	in := &cellv1.ImportHostsRequest{InstancesAt: at}
 	for _, w := range batch {
 		in.Hosts = append(in.Hosts, &cellv1.ImportedHost{State: w.state})

@@ -7,18 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"cellgate/gateway/legacy/novadb"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
 )
-
-// Finder finds the instances that have no claim in a shard.
-type Finder interface {
-	FindUnclaimed(ctx context.Context, in *cellv1.FindUnclaimedRequest, opts ...grpc.CallOption) (*cellv1.FindUnclaimedResponse, error)
-}
 
 const (
 	// findAtOnce bounds the instances of a call.
@@ -59,14 +52,14 @@ type missing struct {
 // host's, are included, since an agent may list them. Instances on hosts that x does not have
 // are not: nothing is placed on such hosts. The next Step sends the host of an instance that two
 // searches in a row have found.
-func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Finder) (Unclaimed, error) {
+func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, c Cell) (Unclaimed, error) {
 	m.stepping.Lock()
 	defer m.stepping.Unlock()
 	all := m.placed(x)
 	ids := slices.Collect(maps.Keys(all))
 	found, at := map[schedule.ID]*missing{}, time.Time{}
 	for part := range slices.Chunk(ids, findAtOnce) {
-		out, err := f.FindUnclaimed(ctx, &cellv1.FindUnclaimedRequest{Instances: packed(part)})
+		out, err := c.FindUnclaimed(ctx, &cellv1.FindUnclaimedRequest{Instances: packed(part)})
 		if err != nil {
 			return Unclaimed{}, err
 		}
@@ -87,7 +80,7 @@ func (m *Importer) FindUnclaimed(ctx context.Context, x *novadb.Snapshot, f Find
 	}
 	if len(ids) == 0 {
 		// Without instances there was no call, so the store's time is not known yet.
-		out, err := f.FindUnclaimed(ctx, &cellv1.FindUnclaimedRequest{})
+		out, err := c.FindUnclaimed(ctx, &cellv1.FindUnclaimedRequest{})
 		if err != nil {
 			return Unclaimed{}, err
 		}

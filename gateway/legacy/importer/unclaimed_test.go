@@ -220,4 +220,4 @@ func TestAWorkerImportsThoughItCannotLook(t *testing.T) {
 	})
 }
 
-var _ Finder = (*fakeCell)(nil)
+var _ Cell = (*fakeCell)(nil)

@@ -16,7 +16,7 @@ import (
 // Worker makes the steps of an Importer whenever it is offered a snapshot.
 type Worker struct {
 	im *Importer
-	to Caller
+	to Cell
 	// onStep is called after every step, with the error of the step or of the search after it.
 	onStep func(Report, error)
 
@@ -46,7 +46,7 @@ type offer struct {
 const betweenSteps = 250 * time.Millisecond
 
 // NewWorker makes a Worker that calls onStep after every step; onStep may be nil.
-func NewWorker(im *Importer, to Caller, onStep func(Report, error)) *Worker {
+func NewWorker(im *Importer, to Cell, onStep func(Report, error)) *Worker {
 	if onStep == nil {
 		onStep = func(Report, error) {}
 	}
@@ -120,13 +120,11 @@ const maxNamed = 16
 // findUnclaimed searches for instances without a claim if a search is due. If it fails, the
 // previous result is dropped, since it is out of date.
 func (w *Worker) findUnclaimed(ctx context.Context, x *novadb.Snapshot, r *Report) error {
-	finder, ok := w.to.(Finder)
-	now := w.im.conf.Now()
-	if !ok || now.Before(w.searchFrom) {
+	if w.im.conf.Now().Before(w.searchFrom) {
 		w.report(w.Unclaimed(), r)
 		return nil
 	}
-	found, err := w.im.FindUnclaimed(ctx, x, finder)
+	found, err := w.im.FindUnclaimed(ctx, x, w.to)
 	var unclaimed *cellv1.UnclaimedInstances
 	if err == nil {
 		w.searchFrom = w.im.conf.Now().Add(searchInterval(r.Instances))
