@@ -26,7 +26,7 @@ func (a assignment) at() string { return fmt.Sprintf("%s:%d", a.file, a.line) }
 // parseINI parses a file as oslo.config's iniparser does: a line that begins with a blank continues the
 // value before it, an empty line ends a value, and comments are whole lines. Lines that cannot be
 // parsed become problems; all others are returned.
-func parseINI(file, text string) (all []assignment, problems []string) {
+func parseINI(file, text string) (all []*assignment, problems []string) {
 	var open *assignment
 	group := ""
 	bad := func(line int, format string, args ...any) {
@@ -34,7 +34,7 @@ func parseINI(file, text string) (all []assignment, problems []string) {
 	}
 	flush := func() {
 		if open != nil {
-			all = append(all, *open)
+			all = append(all, open)
 			open = nil
 		}
 	}

@@ -101,7 +101,7 @@ func Read(files []string, known Known) (*Settings, error) {
 			continue
 		}
 		all, problems := parseINI(name, string(text))
-		src.files = append(src.files, all)
+		src.all = append(src.all, all...)
 		src.problems = append(src.problems, problems...)
 	}
 	s := &Settings{From: map[string]string{}, Values: map[string]any{}, multipliers: map[string]float64{}}
@@ -118,7 +118,10 @@ func Read(files []string, known Known) (*Settings, error) {
 	if len(src.problems) > 0 {
 		return nil, &Problems{List: src.problems}
 	}
-	slices.SortStableFunc(s.Notes, func(a, b Note) int { return t.order(a.Where) - t.order(b.Where) })
+	order := func(n Note) int {
+		return slices.IndexFunc(src.all, func(a *assignment) bool { return a.at() == n.Where })
+	}
+	slices.SortStableFunc(s.Notes, func(a, b Note) int { return order(a) - order(b) })
 	return s, nil
 }
 

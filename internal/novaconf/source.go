@@ -3,12 +3,13 @@ package novaconf
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// source is all files; later ones win.
+// source is the assignments of all files, in their order; later ones win.
 type source struct {
-	files    [][]assignment
+	all      []*assignment
 	problems []string
 	used     map[*assignment]bool
 }
@@ -20,49 +21,23 @@ func (s *source) bad(format string, args ...any) {
 // last returns the assignment that counts for an option with several names: in the last file that has
 // any of them, the last assignment to the first such name.
 func (s *source) last(names ...place) *assignment {
-	var found *assignment
-	for i := len(s.files) - 1; i >= 0; i-- {
-		for _, name := range names {
-			for j := range s.files[i] {
-				a := &s.files[i][j]
-				if a.place == name {
-					s.used[a] = true
-					found = a
-				}
-			}
-			if found != nil {
-				s.use(names)
-				return found
+	all := s.every(names...)
+	for _, name := range names {
+		for _, a := range slices.Backward(all) {
+			if a.place == name && a.file == all[len(all)-1].file {
+				return a
 			}
 		}
 	}
 	return nil
 }
 
-// use marks every assignment to the names as known, including overridden ones.
-func (s *source) use(names []place) {
-	for i := range s.files {
-		for j := range s.files[i] {
-			for _, name := range names {
-				if a := &s.files[i][j]; a.place == name {
-					s.used[a] = true
-				}
-			}
-		}
-	}
-}
-
-// every returns all assignments to an option that may be repeated.
-func (s *source) every(names ...place) []*assignment {
-	s.use(names)
-	var all []*assignment
-	for i := range s.files {
-		for j := range s.files[i] {
-			for _, name := range names {
-				if a := &s.files[i][j]; a.place == name {
-					all = append(all, a)
-				}
-			}
+// every returns all assignments to an option with these names, and marks them as known.
+func (s *source) every(names ...place) (all []*assignment) {
+	for _, a := range s.all {
+		if slices.Contains(names, a.place) {
+			s.used[a] = true
+			all = append(all, a)
 		}
 	}
 	return all
@@ -89,15 +64,13 @@ func (s *source) resolve(a *assignment, depth int) string {
 			names = []place{{groupName(group), option}}
 		}
 		for _, n := range names {
-			for i := len(s.files) - 1; i >= 0; i-- {
-				for j := len(s.files[i]) - 1; j >= 0; j-- {
-					if b := &s.files[i][j]; b.place == n && b != a {
-						if depth == maxDepth {
-							s.bad("%s: %s refers to itself through %s", a.at(), a.place, ref)
-							return ""
-						}
-						return s.resolve(b, depth+1)
+			for _, b := range slices.Backward(s.all) {
+				if b.place == n && b != a {
+					if depth == maxDepth {
+						s.bad("%s: %s refers to itself through %s", a.at(), a.place, ref)
+						return ""
 					}
+					return s.resolve(b, depth+1)
 				}
 			}
 		}

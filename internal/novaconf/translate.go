@@ -1,6 +1,7 @@
 package novaconf
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func (t *translation) given(o *option, a *assignment, standard value) value {
 		t.note(a, a.place.String(), "is empty: cellgate has no zone without a name, Nova's default counts, "+o.standard)
 		return standard
 	case written == "" && (o.kind == integer || o.kind == number):
-		t.note(a, a.place.String(), "is empty: to Nova that is no number; here its default counts, "+orNone(o.standard))
+		t.note(a, a.place.String(), "is empty: to Nova that is no number; here its default counts, "+cmp.Or(o.standard, "none"))
 		return standard
 	}
 	v, err := o.read(written)
@@ -97,13 +98,6 @@ func (t *translation) given(o *option, a *assignment, standard value) value {
 		})
 	}
 	return v
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // filters builds the list of filters to run.
@@ -133,7 +127,7 @@ func (t *translation) filters() {
 		case strings.ContainsAny(written, " \n\t"):
 			refuse("%q is no name: is a comma missing?", written)
 		case !ofNovas || !is && offered[name] != "":
-			refuse("%s is not Nova's own (%s): cellgate runs no Python; delete it, or keep to cellgate's filters: %s", name, orWritten(offered[name], written), t.having())
+			refuse("%s is not Nova's own (%s): cellgate runs no Python; delete it, or keep to cellgate's filters: %s", name, cmp.Or(offered[name], written), t.having())
 		case what.gone != "" && !t.known.Filter(name):
 			refuse("%s: cellgate does not have it: %s", name, what.gone)
 		case !is:
@@ -192,13 +186,6 @@ func unknown(what, name string, known []string) string {
 		return fmt.Sprintf("there is no %s %s; did you mean %s?", what, name, n)
 	}
 	return fmt.Sprintf("there is no %s %s; there are %s", what, name, strings.Join(known, ", "))
-}
-
-func orWritten(path, written string) string {
-	if path != "" {
-		return path
-	}
-	return written
 }
 
 // offered returns the filters that available_filters names, by class, with their paths; "*" stands for
@@ -318,27 +305,25 @@ func (t *translation) unknown() {
 	for _, o := range tableOfOptions() {
 		names[o.group] = append(names[o.group], o.name)
 	}
-	for i := range t.files {
-		for j := range t.files[i] {
-			a := &t.files[i][j]
-			ours := len(names[a.group]) > 0 && a.group != "DEFAULT" && a.group != workarounds && a.group != pci && a.group != rabbit && a.group != notifying && a.group != notifications ||
-				a.group == "DEFAULT" && (strings.HasPrefix(a.name, "scheduler_") || strings.HasSuffix(a.name, "_weight_multiplier") || dashed(a.name, names[a.group]))
-			if (a.group == "DEFAULT" || a.group == pci) && slices.Contains(names[filters], a.name) && !t.used[a] {
+	for _, a := range t.all {
+		if t.used[a] {
+			continue
+		}
+		why := "Nova's scheduler has no such option: delete it"
+		isDashed := dashed(a.name, names[a.group])
+		if isDashed {
+			why = "Nova reads no name with dashes: write " + underscored(a.name)
+		}
+		switch a.group {
+		case "DEFAULT", pci:
+			switch resembles := strings.HasPrefix(a.name, "scheduler_") || strings.HasSuffix(a.name, "_weight_multiplier"); {
+			case slices.Contains(names[filters], a.name):
 				t.note(a, a.place.String(), fmt.Sprintf("does not count: Nova reads [%s] %s alone; move the line there, or delete it", filters, a.name))
-				continue
-			}
-			if !ours || t.used[a] {
-				continue
-			}
-			why := "Nova's scheduler has no such option: delete it"
-			if dashed(a.name, names[a.group]) {
-				why = "Nova reads no name with dashes: write " + underscored(a.name)
-			}
-			if a.group == "DEFAULT" {
+			case a.group == "DEFAULT" && (resembles || isDashed):
 				t.note(a, a.place.String(), why)
-				continue
 			}
-			if n := suggest.Nearest(a.name, names[a.group], 3); n != "" && !dashed(a.name, names[a.group]) {
+		case filters, scheduler, metrics:
+			if n := suggest.Nearest(a.name, names[a.group], 3); n != "" && !isDashed {
 				why += ", or did you mean " + n + "?"
 			}
 			t.bad("%s: %s: %s", a.at(), a.place, why)
@@ -352,17 +337,3 @@ func dashed(name string, known []string) bool {
 }
 
 func underscored(name string) string { return strings.ReplaceAll(name, "-", "_") }
-
-// order returns the position of an assignment over all files.
-func (t *translation) order(where string) int {
-	n := 0
-	for i := range t.files {
-		for j := range t.files[i] {
-			n++
-			if t.files[i][j].at() == where {
-				return n
-			}
-		}
-	}
-	return n
-}
