@@ -19,8 +19,6 @@ type NearMisses struct {
 	// Changes are changes of the request, each of which alone lets some host pass, in order of cost. Each is of
 	// another kind: no cheaper change drops only some of its conditions. MostKinds at most.
 	Changes []Change
-	// Openings are set if the query asks for them, the least change first.
-	Openings []Opening
 }
 
 // Change is a change of a request (Request.Relaxed with Misses). Cost is the sum of the Misses' costs. Zone is the
@@ -110,7 +108,7 @@ func (m *Miss) cost() float64 {
 // findNearMisses checks every host of the table against every condition of the query. Unlike Propose it does not stop
 // at the first condition that a host does not meet. It has the errors of Propose.
 func (t *Table) findNearMisses(q *Query) (*NearMisses, error) {
-	n, err := t.newNearMissSearch(q, 0)
+	n, err := t.newNearMissSearch(q)
 	if err != nil {
 		return nil, err
 	}
@@ -125,10 +123,7 @@ func (t *Table) findNearMisses(q *Query) (*NearMisses, error) {
 		return nil, err
 	}
 	out.Changes = LeastOfEachKind(append(changesFrom(near), elsewhere...), MostKinds)
-	if q.Openings > 0 {
-		out.Openings, err = n.openings()
-	}
-	return out, err
+	return out, nil
 }
 
 // MostKinds bounds the number of changes.
@@ -151,7 +146,7 @@ func (n *nearMissSearch) onOtherHosts() ([]Change, error) {
 	}
 	q := *n.s.q
 	q.Request, q.Known = q.Request.Relaxed([]Miss{named}), nil
-	other, err := n.s.before.newNearMissSearch(&q, 0)
+	other, err := n.s.before.newNearMissSearch(&q)
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +175,18 @@ func LeastOfEachKind(list []Change, most int) (kept []Change) {
 		}
 	}
 	return kept
+}
+
+func compareMisses(a, b Miss) int {
+	return cmp.Or(cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.Detail, b.Detail))
+}
+
+func costOf(misses []Miss) float64 {
+	sum := 0.0
+	for i := range misses {
+		sum += misses[i].cost()
+	}
+	return sum
 }
 
 // sameConditions reports whether change a includes all conditions of change b. Asking for no more CPUs, no longer

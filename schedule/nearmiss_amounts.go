@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -361,23 +362,37 @@ func (a *amountSearch) fitsOn(h *nearHost, change []Miss) bool {
 	return s != nil && s.filter(h.at, &one) != 0
 }
 
-// ChangesOfAll gives changes that openings do not cover, if fits reports that the whole request fits with them: hosts
-// other than the named ones, and, where only a trial shows what fits, the greatest amount of CPUs or memory.
-func (r *Request) ChangesOfAll(fits func([]Miss) bool) (found []Change) {
-	named := []Miss{{Filter: HostFilter, Detail: namedHosts, Changeable: true}}
-	if r.canRelax(&named[0]) && fits(named) {
-		found = append(found, Change{Misses: named, Cost: costOf(named)})
+// changeKey is equal for changes with equal misses in the same order.
+func changeKey(misses []Miss) string {
+	var key []byte
+	for i := range misses {
+		m := &misses[i]
+		key = append(append(append(append(key, m.Filter...), 0), m.Detail...), 0)
+		key = append(strconv.AppendInt(key, m.Most, 10), 0)
 	}
-	if !r.triesAmounts() {
-		return found
-	}
-	for _, s := range r.scales() {
-		amounts := amountSteps{first: s.extra + s.cells, step: s.cells}
-		change := func(i int64) []Miss { return withAmounts(nil, []scaledAmount{s}, []int64{amounts.at(i)}) }
-		count := (s.asked - 1 - s.extra) / s.cells
-		if i := greatest(0, count, func(i int64) bool { return fits(change(i)) }); i >= 0 {
-			found = append(found, Change{Misses: change(i), Cost: costOf(change(i))})
+	return string(key)
+}
+
+// union gives the least change that contains both.
+func union(a, b []Miss) []Miss {
+	out := slices.Clone(a)
+	for _, m := range b {
+		at := slices.IndexFunc(out, func(x Miss) bool { return compareMisses(x, m) == 0 })
+		if at < 0 {
+			out = append(out, m)
+		} else if m.Most < out[at].Most {
+			out[at] = m
 		}
 	}
-	return found
+	return out
+}
+
+// amountOf gives the amount of a class; 0 if it is not in the list.
+func amountOf(list []Amount, class string) int64 {
+	for _, a := range list {
+		if a.Class == class {
+			return a.N
+		}
+	}
+	return 0
 }

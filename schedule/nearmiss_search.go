@@ -31,12 +31,8 @@ type nearMissSearch struct {
 	freed      uint64
 	// alike are the hosts by the checks that they fail.
 	alike map[failure]*alikeHosts
-	// placed is how many instances of the request hosts have, by Query.TentativePlacements. together is how many
-	// instances each host must hold; 0: one more than it has.
-	placed   map[ID]int
-	together int
-	// passing: hosts that pass are recorded too, because they have openings.
-	passing bool
+	// placed is how many instances of the request hosts have, by Query.TentativePlacements.
+	placed map[ID]int
 	// mostNear bounds the hosts that are kept for each set of failed checks.
 	mostNear int
 	// amountTries counts the trials of other amounts on hosts.
@@ -53,9 +49,8 @@ type failure struct {
 type alikeHosts struct {
 	checks []int
 	hosts  int
-	// near are the hosts with the least shortage of amounts; distinct: only one host for each shortage.
-	near     []nearHost
-	distinct bool
+	// near are the hosts with the least shortage of amounts.
+	near []nearHost
 }
 
 // mostNear is how many hosts are tried for each set of failed checks. One may not suffice: if a filter cannot read a
@@ -73,9 +68,6 @@ type nearHost struct {
 // add keeps a host if it is among the nearest, of which there are at most most.
 func (a *alikeHosts) add(h nearHost, most int) {
 	a.hosts++
-	if a.distinct && slices.ContainsFunc(a.near, func(x nearHost) bool { return x.shortage == h.shortage }) {
-		return
-	}
 	if len(a.near) == most && h.shortage >= a.near[most-1].shortage {
 		return
 	}
@@ -89,21 +81,19 @@ func (a *alikeHosts) add(h nearHost, most int) {
 }
 
 // newNearMissSearch prepares a search on a table without the query's tentative placements.
-func (t *Table) newNearMissSearch(q *Query, together int) (*nearMissSearch, error) {
+func (t *Table) newNearMissSearch(q *Query) (*nearMissSearch, error) {
 	s, err := t.taken(q).compile(q, t)
 	if err != nil {
 		return nil, err
 	}
 	n := &nearMissSearch{
 		s: s, passed: make([]uint64, len(s.checks)), failed: make([]int, len(s.checks)), alone: make([]int, len(s.checks)),
-		alike: map[failure]*alikeHosts{}, bounds: map[int][]BoundCount{}, placed: map[ID]int{}, together: together, mostNear: max(mostNear, min(q.Openings, MostOpenings)),
+		alike: map[failure]*alikeHosts{}, bounds: map[int][]BoundCount{}, placed: map[ID]int{}, mostNear: mostNear,
 	}
 	for _, take := range q.TentativePlacements {
 		n.placed[take.Host]++
 	}
-	if together > 0 {
-		n.mostNear = mostTogether // many hosts may have room for all instances, and the order does not say which
-	} else if q.Request.triesAmounts() {
+	if q.Request.triesAmounts() {
 		n.mostNear = math.MaxInt // the missing amounts are not known yet
 	}
 	if r := s.q.Request; r.nova().NUMA != nil && len(r.nova().PCI) > 0 {
@@ -154,14 +144,7 @@ func (n *nearMissSearch) searchChunk(at int, c *chunk) int {
 	if n.freed = 0; n.withoutPCI != nil {
 		n.freed = n.withoutPCI.filter(at, c)
 	}
-	looked := c.valid &^ all
-	if n.together > 0 {
-		n.askTogether(c)
-	}
-	if n.together > 0 || n.passing {
-		looked = c.valid
-	}
-	for m := looked; m != 0; m &= m - 1 {
+	for m := c.valid &^ all; m != 0; m &= m - 1 {
 		n.addHost(at, c, bits.TrailingZeros64(m))
 	}
 	return bits.OnesCount64(all & c.valid)
@@ -210,7 +193,7 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 	}
 	like := n.alike[set]
 	if like == nil {
-		like = &alikeHosts{distinct: n.together > 0}
+		like = &alikeHosts{}
 		for i, passed := range n.passed {
 			if passed>>slot&1 == 0 {
 				like.checks = append(like.checks, i)
@@ -301,13 +284,8 @@ func (n *nearMissSearch) describe(like *alikeHosts, h *nearHost) NearMiss {
 	}
 }
 
-// unitsOn is how many instances a host must hold: those that it has and one more, or together.
-func (n *nearMissSearch) unitsOn(host ID) int {
-	if n.together > 0 {
-		return n.together
-	}
-	return n.placed[host] + 1
-}
+// unitsOn is how many instances a host must hold: those that it has and one more.
+func (n *nearMissSearch) unitsOn(host ID) int { return n.placed[host] + 1 }
 
 // miss makes the Miss of a check that a host does not pass.
 func (n *nearMissSearch) miss(check, at int, c *chunk, slot int) Miss {

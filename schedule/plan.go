@@ -71,8 +71,6 @@ type Result struct {
 	// GroupHosts, with Failed, are the service hosts to which hard affinity bound that instance: those of all
 	// members, including the instances picked before it. Empty: it was bound to none.
 	GroupHosts []string
-	// unbound: hard affinity binds the instances, but no member bound the first one.
-	unbound bool
 	// Exact: each pick is what one scheduler over the hosts of all cells not lost by then would pick.
 	Exact bool
 	// Rounds is the number of rounds of asks for the first pick.
@@ -323,7 +321,7 @@ func (p *Plan) Result() *Result {
 }
 
 // NearMissQuery makes q the query of a cell after the plan failed. It asks what keeps the cell's hosts from the
-// instance that found none. If there are several instances, it also asks for openings for those without a host.
+// instance that found none.
 func (r *Result) NearMissQuery(q Query, cell int, instances []ID) Query {
 	for i, pick := range r.Picks {
 		if pick.Cell == cell {
@@ -332,12 +330,6 @@ func (r *Result) NearMissQuery(q Query, cell int, instances []ID) Query {
 	}
 	if len(r.GroupHosts) > 0 {
 		q.Known = &GlobalStats{GroupHosts: r.GroupHosts, GroupHostsKnown: true}
-	}
-	if n := len(instances); n > 1 {
-		q.Openings = n - r.Failed
-		if r.unbound {
-			q.Together = n
-		}
 	}
 	return q
 }

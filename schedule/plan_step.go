@@ -161,7 +161,6 @@ func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalS
 	if len(p.picks) == 0 {
 		p.result.Rounds += p.rounds
 		p.result.Known = *k
-		p.result.unbound = p.affinity && len(k.GroupHosts) == 0
 		p.result.Leaders = p.leaders(lists, p.scaleUnder(k))
 		for c := range p.cells {
 			p.cells[c].first = p.cells[c].answer

@@ -19,10 +19,6 @@ type Query struct {
 	Forecast int
 	// NearMisses, if above 0, asks for Proposal.NearMisses, at most that many.
 	NearMisses int
-	// Openings, if above 0 and with NearMisses, asks for NearMisses.Openings, for that many instances that still need
-	// a host. Together is the number of all instances of the request if hard affinity binds them to one host and no
-	// earlier member does; else 0.
-	Openings, Together int
 	// Stop is called now and then. If it gives true, because the caller no longer waits, the query ends with
 	// ErrStopped. Nil: never.
 	Stop func() bool

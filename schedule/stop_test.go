@@ -138,7 +138,7 @@ func TestQuery_StoppedDuringNearMisses_TriesNoFurtherHost(t *testing.T) {
 	table, calls, atStop := e.Table(), 0, 0
 	q := &Query{
 		Request: &Request{Expression: counting{calls: &calls}, Nova: &NovaRequest{NUMA: &InstanceNUMA{Cells: []InstanceCell{{CPUs: 2, MemoryMB: 1}}}}},
-		Rules:   &Rules{Filters: []string{NUMAFilter, ExpressionFilter}}, Limit: 1, NearMisses: 1, Openings: 2,
+		Rules:   &Rules{Filters: []string{NUMAFilter, ExpressionFilter}}, Limit: 1, NearMisses: 1,
 	}
 	q.Stop = func() bool {
 		if calls > table.Len() && atStop == 0 {

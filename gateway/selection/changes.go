@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,13 +17,11 @@ import (
 const maxOtherMisses = 3
 
 // whyNot gives what hosts lack for the instance that a plan found no host for, and changes with which all instances
-// would find one. It leaves out the hosts of a cell that does not answer in time, or no longer keeps the table
-// version.
+// would find one. It leaves out the hosts of a cell that does not answer in time, or no longer keeps the table version.
 func (s *selection) whyNot(ctx context.Context, m *merged, result *schedule.Result, instances []schedule.ID, patient bool) whyNot {
 	ask := nearMissAsk{limit: 1, result: result, instances: instances, patient: patient}
 	var misses []cellMisses
-	answers := s.askEachCell(ctx, m, ask)
-	for k, p := range answers {
+	for k, p := range s.askEachCell(ctx, m, ask) {
 		of := cellMisses{cell: s.svc.cells.All[m.cells[k]].Name()}
 		if last := result.Last[k]; last != nil {
 			of.hosts = last.Hosts
@@ -35,78 +32,37 @@ func (s *selection) whyNot(ctx context.Context, m *merged, result *schedule.Resu
 		misses = append(misses, of)
 	}
 	why := joinMisses(misses)
-	answers = append(answers, s.askSkipped(ctx, ask)...)
-	if len(instances) == 1 {
-		why.changes = requestChanges(changesIn(answers))
+	fit := len(s.instances) - len(instances) + result.Failed
+	switch {
+	case len(instances) == 1:
+		why.changes = requestChanges(append(why.found, s.changesElsewhere(ctx, ask)...))
 		return why
+	case fit > 0:
+		why.changes = fewerInstances(fit, len(s.instances))
+	default:
+		why.changes = requestChanges(s.changesOfAll(ctx, m, append(why.found, s.changesElsewhere(ctx, ask)...), instances))
 	}
 	if why.operatorChange != "" {
 		why.operatorChange = "for one more instance: " + why.operatorChange
 	}
-	why.changes = s.changesOfAll(ctx, m, result, instances, answers)
 	return why
 }
 
-// changesIn gives the changes of the request that cells suggested.
-func changesIn(answers []*schedule.Proposal) (list []schedule.Change) {
-	for _, p := range answers {
-		if p != nil && p.NearMisses != nil {
-			list = append(list, p.NearMisses.Changes...)
-		}
-	}
-	return list
+// fewerInstances gives the change of a request of asked instances to the number that fit.
+func fewerInstances(fit, asked int) []*cellgatev1.RequestChange {
+	return []*cellgatev1.RequestChange{{
+		Text: fmt.Sprintf("ask for at most %d of the %d instances", fit, asked), Instances: int32(fit), Cost: float64(asked-fit) / float64(asked),
+	}}
 }
 
-// askSkipped asks the cells that routing left out for what the request needs: a changed request could go there.
-func (s *selection) askSkipped(ctx context.Context, ask nearMissAsk) []*schedule.Proposal {
-	return s.askNearMisses(ctx, s.skipped(), nil, ask, func(_ int, q schedule.Query) schedule.Query {
-		if ask.result != nil {
-			q = ask.result.NearMissQuery(q, -1, ask.instances)
-		}
-		return q
-	})
-}
-
-// skipped lists the cells that routing left out for what the request needs, and that can be asked.
-func (s *selection) skipped() (cells []int) {
-	for i, c := range s.svc.cells.All {
-		if at := &s.cells[i]; at.skip != "" && at.lost == nil && !c.Disabled() && s.svc.gates.Disabled(c) == "" && c.Unusable() == nil {
-			cells = append(cells, i)
-		}
-	}
-	return cells
-}
-
-// changesOfAll gives changes with which all of several instances find hosts, or the number of instances that fit
-// unchanged. Each suggested change was planned.
-func (s *selection) changesOfAll(ctx context.Context, m *merged, result *schedule.Result, instances []schedule.ID, answers []*schedule.Proposal) []*cellgatev1.RequestChange {
+// changesOfAll gives those changes for one instance with which a plan places all instances.
+func (s *selection) changesOfAll(ctx context.Context, m *merged, found []schedule.Change, instances []schedule.ID) []schedule.Change {
 	ctx, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget))
 	defer cancel()
-	fits := func(misses []schedule.Miss) bool {
-		if len(misses) > maxMisses {
-			return false
-		}
-		changed, err := s.planAgain(ctx, m, s.planned().Relaxed(misses), instances)
-		return err == nil && changed.Failed < 0
-	}
-	var openings []schedule.Opening
-	for _, p := range answers {
-		if p != nil && p.NearMisses != nil {
-			openings = append(openings, p.NearMisses.Openings...)
-		}
-	}
-	openings = slices.DeleteFunc(openings, func(o schedule.Opening) bool { return len(o.Misses) > maxMisses })
-	missing := len(instances) - result.Failed
-	list := requestChanges(append(s.planned().ChangesOfAll(fits), schedule.LeastChanges(openings, missing, schedule.MostKinds, fits)...))
-	if n := len(s.instances) - missing; n > 0 {
-		text := fmt.Sprintf("ask for at most %d instances (asked %d)", n, len(s.instances))
-		if n == 1 {
-			text = fmt.Sprintf("ask for at most 1 instance (asked %d)", len(s.instances))
-		}
-		list = append(list, &cellgatev1.RequestChange{Text: text, Instances: int32(n), Cost: float64(missing) / float64(len(s.instances))})
-		slices.SortStableFunc(list, func(a, b *cellgatev1.RequestChange) int { return cmp.Compare(a.GetCost(), b.GetCost()) })
-	}
-	return list[:min(len(list), schedule.MostKinds)]
+	return slices.DeleteFunc(schedule.LeastOfEachKind(found, schedule.MostKinds), func(c schedule.Change) bool {
+		changed, err := s.planAgain(ctx, m, s.planned().Relaxed(c.Misses), instances)
+		return err != nil || changed.Failed >= 0
+	})
 }
 
 // planAgain plans a changed request for instances, over the cells of a merge, on the table versions that it saw, and
@@ -143,6 +99,32 @@ func (s *selection) planAgain(ctx context.Context, m *merged, request *schedule.
 		}
 	}
 	return plan.Result(), nil
+}
+
+// changesElsewhere gives the changes that cells suggest which routing left out for what the request needs: a changed
+// request could go there.
+func (s *selection) changesElsewhere(ctx context.Context, ask nearMissAsk) (list []schedule.Change) {
+	for _, p := range s.askNearMisses(ctx, s.skipped(), nil, ask, func(_ int, q schedule.Query) schedule.Query {
+		if ask.result != nil {
+			q = ask.result.NearMissQuery(q, -1, ask.instances)
+		}
+		return q
+	}) {
+		if p != nil && p.NearMisses != nil {
+			list = append(list, p.NearMisses.Changes...)
+		}
+	}
+	return list
+}
+
+// skipped lists the cells that routing left out for what the request needs, and that can be asked.
+func (s *selection) skipped() (cells []int) {
+	for i, c := range s.svc.cells.All {
+		if at := &s.cells[i]; at.skip != "" && at.lost == nil && !c.Disabled() && s.svc.gates.Disabled(c) == "" && c.Unusable() == nil {
+			cells = append(cells, i)
+		}
+	}
+	return cells
 }
 
 // requestChanges gives the least changes of each kind in the form of answers.

@@ -86,7 +86,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	out.Cells, out.Partial = s.cellReports()
 	out.Exact = s.inexact == "" && !out.Partial
 	if out.GetPassed() == 0 {
-		found := append(why.found, changesIn(s.askSkipped(ctx, nearMissAsk{ranked: true}))...)
+		found := append(why.found, s.changesElsewhere(ctx, nearMissAsk{ranked: true})...)
 		out.Changes, out.SmallestOperatorChange = requestChanges(found), why.operatorChange
 	}
 	if len(whole) > 1 {

@@ -60,9 +60,6 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 	s.whyNot(ctx, m, m.result, instances, patient).addTo(detail)
 	detail.TenantMessage = tenantMessage(detail)
 	message := noHostMessage(detail, which)
-	if n := len(instances) - m.result.Failed; n > schedule.MostOpenings {
-		message += fmt.Sprintf("; %d instances found no host: suggested changes are checked for at most %d of them", n, schedule.MostOpenings)
-	}
 	if len(lost) == 0 {
 		detail.UnknownValues = s.svc.unknown(ctx, s.req.GetRequestSpec())
 		message = strings.Join(append([]string{message}, detail.UnknownValues...), "; ")

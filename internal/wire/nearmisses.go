@@ -32,10 +32,6 @@ func EncodeNearMisses(n *schedule.NearMisses) *cellv1.NearMisses {
 	for _, c := range n.Changes {
 		out.Changes = append(out.Changes, &cellv1.Change{Misses: EncodeMisses(c.Misses), Cost: c.Cost, Zone: c.Zone})
 	}
-	for i := range n.Openings {
-		o := &n.Openings[i]
-		out.Openings = append(out.Openings, &cellv1.Opening{Misses: EncodeMisses(o.Misses), Cost: o.Cost, Instances: int32(o.Instances), Together: o.Together})
-	}
 	return out
 }
 
@@ -81,9 +77,6 @@ func nearMissesFrom(in *cellv1.NearMisses) (*schedule.NearMisses, error) {
 	}
 	for _, c := range in.GetChanges() {
 		out.Changes = append(out.Changes, schedule.Change{Misses: missesFrom(c.GetMisses()), Cost: c.GetCost(), Zone: c.GetZone()})
-	}
-	for _, o := range in.GetOpenings() {
-		out.Openings = append(out.Openings, schedule.Opening{Misses: missesFrom(o.GetMisses()), Cost: o.GetCost(), Instances: int(o.GetInstances()), Together: o.GetTogether()})
 	}
 	return out, nil
 }

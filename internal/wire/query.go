@@ -11,7 +11,7 @@ import (
 
 // EncodeQuery encodes a query whose placement is already serialized.
 func EncodeQuery(q *schedule.Query, placement []byte) *cellv1.Query {
-	out := &cellv1.Query{Placement: placement, Seed: q.Seed, Limit: int32(q.Limit), Known: statsOf(q.Known), NearMisses: int32(q.NearMisses), Forecast: int32(q.Forecast), Openings: int32(q.Openings), Together: int32(q.Together)}
+	out := &cellv1.Query{Placement: placement, Seed: q.Seed, Limit: int32(q.Limit), Known: statsOf(q.Known), NearMisses: int32(q.NearMisses), Forecast: int32(q.Forecast)}
 	for _, t := range q.TentativePlacements {
 		out.TentativePlacements = append(out.TentativePlacements, &cellv1.TentativePlacement{HostUuid: t.Host.String(), InstanceUuid: t.Instance.String()})
 	}
@@ -20,7 +20,7 @@ func EncodeQuery(q *schedule.Query, placement []byte) *cellv1.Query {
 
 // Query decodes a query, except for its placement: the caller passes that as request and rules.
 func (r *Fields) Query(in *cellv1.Query, request *schedule.Request, rules *schedule.Rules) *schedule.Query {
-	q := &schedule.Query{Request: request, Rules: rules, Seed: in.GetSeed(), Limit: int(in.GetLimit()), Known: r.stats(in.GetKnown()), NearMisses: int(in.GetNearMisses()), Forecast: int(in.GetForecast()), Openings: int(in.GetOpenings()), Together: int(in.GetTogether())}
+	q := &schedule.Query{Request: request, Rules: rules, Seed: in.GetSeed(), Limit: int(in.GetLimit()), Known: r.stats(in.GetKnown()), NearMisses: int(in.GetNearMisses()), Forecast: int(in.GetForecast())}
 	if q.Limit < 1 {
 		r.Problem("limit", "must be at least 1")
 	}

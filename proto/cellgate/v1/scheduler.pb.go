@@ -2157,8 +2157,8 @@ type NoValidHost struct {
 	// zone "az01"; did you mean "az1"? They end the error's message too.
 	UnknownValues []string `protobuf:"bytes,10,rep,name=unknown_values,json=unknownValues,proto3" json:"unknown_values,omitempty"`
 	// Changes of the request, the least first, at most five. With each of them alone the whole request fits: it was tried. Each
-	// is of another kind. The first has eight conditions at most, the others have three. Where more than 256 instances find no
-	// host, only the number of instances and the hosts that the request names are changed.
+	// is of another kind. The first has eight conditions at most, the others have three. Where some of several
+	// instances fit, the change is their number.
 	Changes []*RequestChange `protobuf:"bytes,11,rep,name=changes,proto3" json:"changes,omitempty"`
 	// Cells that had too much to do to look what their hosts lack: conditions, nearest and the changes are of the others, and
 	// there may be a smaller change.

@@ -3417,11 +3417,7 @@ type Query struct {
 	// Near misses wanted, at most; 0 for none, and none for their conditions either.
 	NearMisses int32 `protobuf:"varint,13,opt,name=near_misses,json=nearMisses,proto3" json:"near_misses,omitempty"`
 	// Picks that the answer is to foretell, at most.
-	Forecast int32 `protobuf:"varint,14,opt,name=forecast,proto3" json:"forecast,omitempty"`
-	// With near_misses: openings wanted, for so many instances that have no host; and how many the request has in all if
-	// hard affinity binds them to one host, else 0.
-	Openings      int32 `protobuf:"varint,15,opt,name=openings,proto3" json:"openings,omitempty"`
-	Together      int32 `protobuf:"varint,16,opt,name=together,proto3" json:"together,omitempty"`
+	Forecast      int32 `protobuf:"varint,14,opt,name=forecast,proto3" json:"forecast,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3529,20 +3525,6 @@ func (x *Query) GetNearMisses() int32 {
 func (x *Query) GetForecast() int32 {
 	if x != nil {
 		return x.Forecast
-	}
-	return 0
-}
-
-func (x *Query) GetOpenings() int32 {
-	if x != nil {
-		return x.Openings
-	}
-	return 0
-}
-
-func (x *Query) GetTogether() int32 {
-	if x != nil {
-		return x.Together
 	}
 	return 0
 }
@@ -4636,10 +4618,8 @@ type NearMisses struct {
 	Conditions []*v1.Condition        `protobuf:"bytes,3,rep,name=conditions,proto3" json:"conditions,omitempty"`
 	// The least change first. Their cell is empty.
 	Nearest []*v1.NearMiss `protobuf:"bytes,4,rep,name=nearest,proto3" json:"nearest,omitempty"`
-	// The least change first.
-	Openings []*Opening `protobuf:"bytes,5,rep,name=openings,proto3" json:"openings,omitempty"`
 	// One of each kind, the least first.
-	Changes       []*Change `protobuf:"bytes,6,rep,name=changes,proto3" json:"changes,omitempty"`
+	Changes       []*Change `protobuf:"bytes,5,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4698,13 +4678,6 @@ func (x *NearMisses) GetConditions() []*v1.Condition {
 func (x *NearMisses) GetNearest() []*v1.NearMiss {
 	if x != nil {
 		return x.Nearest
-	}
-	return nil
-}
-
-func (x *NearMisses) GetOpenings() []*Opening {
-	if x != nil {
-		return x.Openings
 	}
 	return nil
 }
@@ -4777,75 +4750,6 @@ func (x *Change) GetZone() string {
 	return ""
 }
 
-// Opening mirrors schedule.Opening.
-type Opening struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Misses        []*v1.Miss             `protobuf:"bytes,1,rep,name=misses,proto3" json:"misses,omitempty"`
-	Cost          float64                `protobuf:"fixed64,2,opt,name=cost,proto3" json:"cost,omitempty"`
-	Instances     int32                  `protobuf:"varint,3,opt,name=instances,proto3" json:"instances,omitempty"`
-	Together      bool                   `protobuf:"varint,4,opt,name=together,proto3" json:"together,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Opening) Reset() {
-	*x = Opening{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Opening) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Opening) ProtoMessage() {}
-
-func (x *Opening) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Opening.ProtoReflect.Descriptor instead.
-func (*Opening) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
-}
-
-func (x *Opening) GetMisses() []*v1.Miss {
-	if x != nil {
-		return x.Misses
-	}
-	return nil
-}
-
-func (x *Opening) GetCost() float64 {
-	if x != nil {
-		return x.Cost
-	}
-	return 0
-}
-
-func (x *Opening) GetInstances() int32 {
-	if x != nil {
-		return x.Instances
-	}
-	return 0
-}
-
-func (x *Opening) GetTogether() bool {
-	if x != nil {
-		return x.Together
-	}
-	return false
-}
-
 // Warning is something that hosts say and that cannot be used.
 type Warning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4862,7 +4766,7 @@ type Warning struct {
 
 func (x *Warning) Reset() {
 	*x = Warning{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4874,7 +4778,7 @@ func (x *Warning) String() string {
 func (*Warning) ProtoMessage() {}
 
 func (x *Warning) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4887,7 +4791,7 @@ func (x *Warning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warning.ProtoReflect.Descriptor instead.
 func (*Warning) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Warning) GetKey() string {
@@ -4939,7 +4843,7 @@ type NovaException struct {
 
 func (x *NovaException) Reset() {
 	*x = NovaException{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4951,7 +4855,7 @@ func (x *NovaException) String() string {
 func (*NovaException) ProtoMessage() {}
 
 func (x *NovaException) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4964,7 +4868,7 @@ func (x *NovaException) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NovaException.ProtoReflect.Descriptor instead.
 func (*NovaException) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NovaException) GetStage() string {
@@ -5021,7 +4925,7 @@ type ClaimOrigin struct {
 
 func (x *ClaimOrigin) Reset() {
 	*x = ClaimOrigin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5033,7 +4937,7 @@ func (x *ClaimOrigin) String() string {
 func (*ClaimOrigin) ProtoMessage() {}
 
 func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5046,7 +4950,7 @@ func (x *ClaimOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOrigin.ProtoReflect.Descriptor instead.
 func (*ClaimOrigin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ClaimOrigin) GetFingerprint() []byte {
@@ -5107,7 +5011,7 @@ type Reject struct {
 
 func (x *Reject) Reset() {
 	*x = Reject{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5119,7 +5023,7 @@ func (x *Reject) String() string {
 func (*Reject) ProtoMessage() {}
 
 func (x *Reject) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5132,7 +5036,7 @@ func (x *Reject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reject.ProtoReflect.Descriptor instead.
 func (*Reject) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Reject) GetFilter() string {
@@ -5188,7 +5092,7 @@ type GroupHost struct {
 
 func (x *GroupHost) Reset() {
 	*x = GroupHost{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5200,7 +5104,7 @@ func (x *GroupHost) String() string {
 func (*GroupHost) ProtoMessage() {}
 
 func (x *GroupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5213,7 +5117,7 @@ func (x *GroupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupHost.ProtoReflect.Descriptor instead.
 func (*GroupHost) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GroupHost) GetHostUuid() string {
@@ -5270,7 +5174,7 @@ type Candidates struct {
 
 func (x *Candidates) Reset() {
 	*x = Candidates{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5282,7 +5186,7 @@ func (x *Candidates) String() string {
 func (*Candidates) ProtoMessage() {}
 
 func (x *Candidates) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5295,7 +5199,7 @@ func (x *Candidates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidates.ProtoReflect.Descriptor instead.
 func (*Candidates) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Candidates) GetHostUuids() []byte {
@@ -5411,7 +5315,7 @@ type HostLimits struct {
 
 func (x *HostLimits) Reset() {
 	*x = HostLimits{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5423,7 +5327,7 @@ func (x *HostLimits) String() string {
 func (*HostLimits) ProtoMessage() {}
 
 func (x *HostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5436,7 +5340,7 @@ func (x *HostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLimits.ProtoReflect.Descriptor instead.
 func (*HostLimits) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *HostLimits) GetNumaCpuAllocationRatio() float64 {
@@ -5485,7 +5389,7 @@ type HostAllocation struct {
 
 func (x *HostAllocation) Reset() {
 	*x = HostAllocation{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5497,7 +5401,7 @@ func (x *HostAllocation) String() string {
 func (*HostAllocation) ProtoMessage() {}
 
 func (x *HostAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5510,7 +5414,7 @@ func (x *HostAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostAllocation.ProtoReflect.Descriptor instead.
 func (*HostAllocation) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *HostAllocation) GetAllocations() []*v1.Allocation {
@@ -5539,7 +5443,7 @@ type GroupProviders struct {
 
 func (x *GroupProviders) Reset() {
 	*x = GroupProviders{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5551,7 +5455,7 @@ func (x *GroupProviders) String() string {
 func (*GroupProviders) ProtoMessage() {}
 
 func (x *GroupProviders) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5564,7 +5468,7 @@ func (x *GroupProviders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupProviders.ProtoReflect.Descriptor instead.
 func (*GroupProviders) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *GroupProviders) GetSuffix() string {
@@ -5592,7 +5496,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5604,7 +5508,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5617,7 +5521,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Failure) GetReason() string {
@@ -5643,7 +5547,7 @@ type ClaimBatchRequest struct {
 
 func (x *ClaimBatchRequest) Reset() {
 	*x = ClaimBatchRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5655,7 +5559,7 @@ func (x *ClaimBatchRequest) String() string {
 func (*ClaimBatchRequest) ProtoMessage() {}
 
 func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5668,7 +5572,7 @@ func (x *ClaimBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchRequest.ProtoReflect.Descriptor instead.
 func (*ClaimBatchRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ClaimBatchRequest) GetOps() []*ClaimOp {
@@ -5697,7 +5601,7 @@ type ClaimOp struct {
 
 func (x *ClaimOp) Reset() {
 	*x = ClaimOp{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5709,7 +5613,7 @@ func (x *ClaimOp) String() string {
 func (*ClaimOp) ProtoMessage() {}
 
 func (x *ClaimOp) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5722,7 +5626,7 @@ func (x *ClaimOp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOp.ProtoReflect.Descriptor instead.
 func (*ClaimOp) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ClaimOp) GetOp() isClaimOp_Op {
@@ -5893,7 +5797,7 @@ type NewClaim struct {
 
 func (x *NewClaim) Reset() {
 	*x = NewClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5905,7 +5809,7 @@ func (x *NewClaim) String() string {
 func (*NewClaim) ProtoMessage() {}
 
 func (x *NewClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5918,7 +5822,7 @@ func (x *NewClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewClaim.ProtoReflect.Descriptor instead.
 func (*NewClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *NewClaim) GetClaimId() string {
@@ -6062,7 +5966,7 @@ type Guest struct {
 
 func (x *Guest) Reset() {
 	*x = Guest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6074,7 +5978,7 @@ func (x *Guest) String() string {
 func (*Guest) ProtoMessage() {}
 
 func (x *Guest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6087,7 +5991,7 @@ func (x *Guest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guest.ProtoReflect.Descriptor instead.
 func (*Guest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Guest) GetFlavorId() string {
@@ -6159,7 +6063,7 @@ type SwapClaim struct {
 
 func (x *SwapClaim) Reset() {
 	*x = SwapClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6171,7 +6075,7 @@ func (x *SwapClaim) String() string {
 func (*SwapClaim) ProtoMessage() {}
 
 func (x *SwapClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6184,7 +6088,7 @@ func (x *SwapClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwapClaim.ProtoReflect.Descriptor instead.
 func (*SwapClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SwapClaim) GetClaimId() string {
@@ -6249,7 +6153,7 @@ type TransferClaim struct {
 
 func (x *TransferClaim) Reset() {
 	*x = TransferClaim{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6261,7 +6165,7 @@ func (x *TransferClaim) String() string {
 func (*TransferClaim) ProtoMessage() {}
 
 func (x *TransferClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6274,7 +6178,7 @@ func (x *TransferClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferClaim.ProtoReflect.Descriptor instead.
 func (*TransferClaim) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *TransferClaim) GetClaimId() string {
@@ -6310,7 +6214,7 @@ type ClaimGroup struct {
 
 func (x *ClaimGroup) Reset() {
 	*x = ClaimGroup{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6322,7 +6226,7 @@ func (x *ClaimGroup) String() string {
 func (*ClaimGroup) ProtoMessage() {}
 
 func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6335,7 +6239,7 @@ func (x *ClaimGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimGroup.ProtoReflect.Descriptor instead.
 func (*ClaimGroup) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ClaimGroup) GetUuid() string {
@@ -6401,7 +6305,7 @@ type ClaimRef struct {
 
 func (x *ClaimRef) Reset() {
 	*x = ClaimRef{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6413,7 +6317,7 @@ func (x *ClaimRef) String() string {
 func (*ClaimRef) ProtoMessage() {}
 
 func (x *ClaimRef) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6426,7 +6330,7 @@ func (x *ClaimRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRef.ProtoReflect.Descriptor instead.
 func (*ClaimRef) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ClaimRef) GetClaimId() string {
@@ -6499,7 +6403,7 @@ type GroupPin struct {
 
 func (x *GroupPin) Reset() {
 	*x = GroupPin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6511,7 +6415,7 @@ func (x *GroupPin) String() string {
 func (*GroupPin) ProtoMessage() {}
 
 func (x *GroupPin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6524,7 +6428,7 @@ func (x *GroupPin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupPin.ProtoReflect.Descriptor instead.
 func (*GroupPin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GroupPin) GetGroupUuid() string {
@@ -6565,7 +6469,7 @@ type GroupUnpin struct {
 
 func (x *GroupUnpin) Reset() {
 	*x = GroupUnpin{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6577,7 +6481,7 @@ func (x *GroupUnpin) String() string {
 func (*GroupUnpin) ProtoMessage() {}
 
 func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6590,7 +6494,7 @@ func (x *GroupUnpin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupUnpin.ProtoReflect.Descriptor instead.
 func (*GroupUnpin) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *GroupUnpin) GetGroupUuid() string {
@@ -6617,7 +6521,7 @@ type ClaimBatchResponse struct {
 
 func (x *ClaimBatchResponse) Reset() {
 	*x = ClaimBatchResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6629,7 +6533,7 @@ func (x *ClaimBatchResponse) String() string {
 func (*ClaimBatchResponse) ProtoMessage() {}
 
 func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6642,7 +6546,7 @@ func (x *ClaimBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimBatchResponse.ProtoReflect.Descriptor instead.
 func (*ClaimBatchResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ClaimBatchResponse) GetOutcomes() []*ClaimOutcome {
@@ -6669,7 +6573,7 @@ type ClaimOutcome struct {
 
 func (x *ClaimOutcome) Reset() {
 	*x = ClaimOutcome{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6681,7 +6585,7 @@ func (x *ClaimOutcome) String() string {
 func (*ClaimOutcome) ProtoMessage() {}
 
 func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6694,7 +6598,7 @@ func (x *ClaimOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimOutcome.ProtoReflect.Descriptor instead.
 func (*ClaimOutcome) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ClaimOutcome) GetClaim() *v1.Claim {
@@ -6742,7 +6646,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6754,7 +6658,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6767,7 +6671,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *Refusal) GetReason() string {
@@ -6827,7 +6731,7 @@ type ListClaimsRequest struct {
 
 func (x *ListClaimsRequest) Reset() {
 	*x = ListClaimsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6839,7 +6743,7 @@ func (x *ListClaimsRequest) String() string {
 func (*ListClaimsRequest) ProtoMessage() {}
 
 func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6852,7 +6756,7 @@ func (x *ListClaimsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsRequest.ProtoReflect.Descriptor instead.
 func (*ListClaimsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListClaimsRequest) GetConsumerUuids() []string {
@@ -6929,7 +6833,7 @@ type ListClaimsResponse struct {
 
 func (x *ListClaimsResponse) Reset() {
 	*x = ListClaimsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6941,7 +6845,7 @@ func (x *ListClaimsResponse) String() string {
 func (*ListClaimsResponse) ProtoMessage() {}
 
 func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6954,7 +6858,7 @@ func (x *ListClaimsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClaimsResponse.ProtoReflect.Descriptor instead.
 func (*ListClaimsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListClaimsResponse) GetClaims() []*v1.Claim {
@@ -7008,7 +6912,7 @@ type ClaimNeeds struct {
 
 func (x *ClaimNeeds) Reset() {
 	*x = ClaimNeeds{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7020,7 +6924,7 @@ func (x *ClaimNeeds) String() string {
 func (*ClaimNeeds) ProtoMessage() {}
 
 func (x *ClaimNeeds) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7033,7 +6937,7 @@ func (x *ClaimNeeds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimNeeds.ProtoReflect.Descriptor instead.
 func (*ClaimNeeds) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ClaimNeeds) GetGroup() *ClaimGroup {
@@ -7090,7 +6994,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7102,7 +7006,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7115,7 +7019,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ListHostsRequest) GetHostUuid() string {
@@ -7208,7 +7112,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7220,7 +7124,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7233,7 +7137,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ListHostsResponse) GetHosts() []*v1.Host {
@@ -7274,7 +7178,7 @@ type PutFactsRequest struct {
 
 func (x *PutFactsRequest) Reset() {
 	*x = PutFactsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7286,7 +7190,7 @@ func (x *PutFactsRequest) String() string {
 func (*PutFactsRequest) ProtoMessage() {}
 
 func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7299,7 +7203,7 @@ func (x *PutFactsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsRequest.ProtoReflect.Descriptor instead.
 func (*PutFactsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *PutFactsRequest) GetHostUuid() string {
@@ -7347,7 +7251,7 @@ type PutFactsResponse struct {
 
 func (x *PutFactsResponse) Reset() {
 	*x = PutFactsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7359,7 +7263,7 @@ func (x *PutFactsResponse) String() string {
 func (*PutFactsResponse) ProtoMessage() {}
 
 func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7372,7 +7276,7 @@ func (x *PutFactsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutFactsResponse.ProtoReflect.Descriptor instead.
 func (*PutFactsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *PutFactsResponse) GetGeneration() int64 {
@@ -7407,7 +7311,7 @@ type SetAdminStateRequest struct {
 
 func (x *SetAdminStateRequest) Reset() {
 	*x = SetAdminStateRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7419,7 +7323,7 @@ func (x *SetAdminStateRequest) String() string {
 func (*SetAdminStateRequest) ProtoMessage() {}
 
 func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7432,7 +7336,7 @@ func (x *SetAdminStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateRequest.ProtoReflect.Descriptor instead.
 func (*SetAdminStateRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SetAdminStateRequest) GetHostUuid() string {
@@ -7507,7 +7411,7 @@ type SetAdminStateResponse struct {
 
 func (x *SetAdminStateResponse) Reset() {
 	*x = SetAdminStateResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7519,7 +7423,7 @@ func (x *SetAdminStateResponse) String() string {
 func (*SetAdminStateResponse) ProtoMessage() {}
 
 func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7532,7 +7436,7 @@ func (x *SetAdminStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAdminStateResponse.ProtoReflect.Descriptor instead.
 func (*SetAdminStateResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *SetAdminStateResponse) GetHost() *v1.Host {
@@ -7553,7 +7457,7 @@ type RemoveHostRequest struct {
 
 func (x *RemoveHostRequest) Reset() {
 	*x = RemoveHostRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7565,7 +7469,7 @@ func (x *RemoveHostRequest) String() string {
 func (*RemoveHostRequest) ProtoMessage() {}
 
 func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7578,7 +7482,7 @@ func (x *RemoveHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostRequest.ProtoReflect.Descriptor instead.
 func (*RemoveHostRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *RemoveHostRequest) GetHostUuid() string {
@@ -7610,7 +7514,7 @@ type RemoveHostResponse struct {
 
 func (x *RemoveHostResponse) Reset() {
 	*x = RemoveHostResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7622,7 +7526,7 @@ func (x *RemoveHostResponse) String() string {
 func (*RemoveHostResponse) ProtoMessage() {}
 
 func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7635,7 +7539,7 @@ func (x *RemoveHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveHostResponse.ProtoReflect.Descriptor instead.
 func (*RemoveHostResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{94}
 }
 
 type PutDecisionsRequest struct {
@@ -7647,7 +7551,7 @@ type PutDecisionsRequest struct {
 
 func (x *PutDecisionsRequest) Reset() {
 	*x = PutDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7659,7 +7563,7 @@ func (x *PutDecisionsRequest) String() string {
 func (*PutDecisionsRequest) ProtoMessage() {}
 
 func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7672,7 +7576,7 @@ func (x *PutDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*PutDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *PutDecisionsRequest) GetDecisions() []*DecisionToKeep {
@@ -7698,7 +7602,7 @@ type DecisionToKeep struct {
 
 func (x *DecisionToKeep) Reset() {
 	*x = DecisionToKeep{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7710,7 +7614,7 @@ func (x *DecisionToKeep) String() string {
 func (*DecisionToKeep) ProtoMessage() {}
 
 func (x *DecisionToKeep) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7723,7 +7627,7 @@ func (x *DecisionToKeep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecisionToKeep.ProtoReflect.Descriptor instead.
 func (*DecisionToKeep) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *DecisionToKeep) GetDecisionId() string {
@@ -7762,7 +7666,7 @@ type PutDecisionsResponse struct {
 
 func (x *PutDecisionsResponse) Reset() {
 	*x = PutDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7774,7 +7678,7 @@ func (x *PutDecisionsResponse) String() string {
 func (*PutDecisionsResponse) ProtoMessage() {}
 
 func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7787,7 +7691,7 @@ func (x *PutDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*PutDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{97}
 }
 
 // KeptDecision is how a cell keeps a decision.
@@ -7801,7 +7705,7 @@ type KeptDecision struct {
 
 func (x *KeptDecision) Reset() {
 	*x = KeptDecision{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7813,7 +7717,7 @@ func (x *KeptDecision) String() string {
 func (*KeptDecision) ProtoMessage() {}
 
 func (x *KeptDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7826,7 +7730,7 @@ func (x *KeptDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptDecision.ProtoReflect.Descriptor instead.
 func (*KeptDecision) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *KeptDecision) GetDecision() *v1.Decision {
@@ -7870,7 +7774,7 @@ type Ranking struct {
 
 func (x *Ranking) Reset() {
 	*x = Ranking{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7882,7 +7786,7 @@ func (x *Ranking) String() string {
 func (*Ranking) ProtoMessage() {}
 
 func (x *Ranking) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7895,7 +7799,7 @@ func (x *Ranking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ranking.ProtoReflect.Descriptor instead.
 func (*Ranking) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Ranking) GetWeighers() []string {
@@ -7991,7 +7895,7 @@ type GetDecisionRequest struct {
 
 func (x *GetDecisionRequest) Reset() {
 	*x = GetDecisionRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8003,7 +7907,7 @@ func (x *GetDecisionRequest) String() string {
 func (*GetDecisionRequest) ProtoMessage() {}
 
 func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8016,7 +7920,7 @@ func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
 func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *GetDecisionRequest) GetDecisionId() string {
@@ -8037,7 +7941,7 @@ type GetDecisionResponse struct {
 
 func (x *GetDecisionResponse) Reset() {
 	*x = GetDecisionResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8049,7 +7953,7 @@ func (x *GetDecisionResponse) String() string {
 func (*GetDecisionResponse) ProtoMessage() {}
 
 func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8062,7 +7966,7 @@ func (x *GetDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDecisionResponse.ProtoReflect.Descriptor instead.
 func (*GetDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *GetDecisionResponse) GetDecision() *v1.Decision {
@@ -8102,7 +8006,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8114,7 +8018,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8127,7 +8031,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ListDecisionsRequest) GetInstanceUuid() string {
@@ -8218,7 +8122,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8230,7 +8134,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8243,7 +8147,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*v1.Decision {
@@ -8268,7 +8172,7 @@ type GetSummaryRequest struct {
 
 func (x *GetSummaryRequest) Reset() {
 	*x = GetSummaryRequest{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8280,7 +8184,7 @@ func (x *GetSummaryRequest) String() string {
 func (*GetSummaryRequest) ProtoMessage() {}
 
 func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8293,7 +8197,7 @@ func (x *GetSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{105}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{104}
 }
 
 type GetSummaryResponse struct {
@@ -8337,7 +8241,7 @@ type GetSummaryResponse struct {
 
 func (x *GetSummaryResponse) Reset() {
 	*x = GetSummaryResponse{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8349,7 +8253,7 @@ func (x *GetSummaryResponse) String() string {
 func (*GetSummaryResponse) ProtoMessage() {}
 
 func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8362,7 +8266,7 @@ func (x *GetSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{106}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *GetSummaryResponse) GetCell() string {
@@ -8503,7 +8407,7 @@ type MaxUnit struct {
 
 func (x *MaxUnit) Reset() {
 	*x = MaxUnit{}
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[107]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8515,7 +8419,7 @@ func (x *MaxUnit) String() string {
 func (*MaxUnit) ProtoMessage() {}
 
 func (x *MaxUnit) ProtoReflect() protoreflect.Message {
-	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[107]
+	mi := &file_cellgate_cell_v1_cell_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8528,7 +8432,7 @@ func (x *MaxUnit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MaxUnit.ProtoReflect.Descriptor instead.
 func (*MaxUnit) Descriptor() ([]byte, []int) {
-	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{107}
+	return file_cellgate_cell_v1_cell_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *MaxUnit) GetResourceClass() string {
@@ -8834,7 +8738,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"multiplier\x18\x02 \x01(\x01R\n" +
-	"multiplier\"\xca\x04\n" +
+	"multiplier\"\xfa\x03\n" +
 	"\x05Query\x12*\n" +
 	"\tplacement\x18\x01 \x01(\fB\f\xbaH\tz\a\x10\x01\x18\x80\x80\x80\x02R\tplacement\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x14\n" +
@@ -8848,11 +8752,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"up_to_date\x18\f \x01(\bR\bupToDate\x12*\n" +
 	"\vnear_misses\x18\r \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\n" +
 	"nearMisses\x12%\n" +
-	"\bforecast\x18\x0e \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\bforecast\x12&\n" +
-	"\bopenings\x18\x0f \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bopenings\x12&\n" +
-	"\btogether\x18\x10 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\btogether\"V\n" +
+	"\bforecast\x18\x0e \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\bforecast\"V\n" +
 	"\x12TentativePlacement\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12#\n" +
 	"\rinstance_uuid\x18\x02 \x01(\tR\finstanceUuid\"\xa8\x01\n" +
@@ -8937,7 +8837,7 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\x04rest\x18\x01 \x03(\x01R\x04rest\x12\x0e\n" +
 	"\x02at\x18\x02 \x03(\x05R\x02at\x12\x16\n" +
 	"\x06passes\x18\x03 \x03(\bR\x06passes\x12\x10\n" +
-	"\x03raw\x18\x04 \x03(\x01R\x03raw\"\x8e\x02\n" +
+	"\x03raw\x18\x04 \x03(\x01R\x03raw\"\xd7\x01\n" +
 	"\n" +
 	"NearMisses\x12\x14\n" +
 	"\x05hosts\x18\x01 \x01(\x05R\x05hosts\x12\x16\n" +
@@ -8945,18 +8845,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"conditions\x18\x03 \x03(\v2\x16.cellgate.v1.ConditionR\n" +
 	"conditions\x12/\n" +
-	"\anearest\x18\x04 \x03(\v2\x15.cellgate.v1.NearMissR\anearest\x125\n" +
-	"\bopenings\x18\x05 \x03(\v2\x19.cellgate.cell.v1.OpeningR\bopenings\x122\n" +
-	"\achanges\x18\x06 \x03(\v2\x18.cellgate.cell.v1.ChangeR\achanges\"[\n" +
+	"\anearest\x18\x04 \x03(\v2\x15.cellgate.v1.NearMissR\anearest\x122\n" +
+	"\achanges\x18\x05 \x03(\v2\x18.cellgate.cell.v1.ChangeR\achanges\"[\n" +
 	"\x06Change\x12)\n" +
 	"\x06misses\x18\x01 \x03(\v2\x11.cellgate.v1.MissR\x06misses\x12\x12\n" +
 	"\x04cost\x18\x02 \x01(\x01R\x04cost\x12\x12\n" +
-	"\x04zone\x18\x03 \x01(\tR\x04zone\"\x82\x01\n" +
-	"\aOpening\x12)\n" +
-	"\x06misses\x18\x01 \x03(\v2\x11.cellgate.v1.MissR\x06misses\x12\x12\n" +
-	"\x04cost\x18\x02 \x01(\x01R\x04cost\x12\x1c\n" +
-	"\tinstances\x18\x03 \x01(\x05R\tinstances\x12\x1a\n" +
-	"\btogether\x18\x04 \x01(\bR\btogether\"\xa1\x01\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\"\xa1\x01\n" +
 	"\aWarning\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x18\n" +
@@ -9319,7 +9213,7 @@ func file_cellgate_cell_v1_cell_proto_rawDescGZIP() []byte {
 	return file_cellgate_cell_v1_cell_proto_rawDescData
 }
 
-var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 108)
+var file_cellgate_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
 var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*ReportLegacyRequest)(nil),    // 0: cellgate.cell.v1.ReportLegacyRequest
 	(*UnclaimedInstances)(nil),     // 1: cellgate.cell.v1.UnclaimedInstances
@@ -9382,96 +9276,95 @@ var file_cellgate_cell_v1_cell_proto_goTypes = []any{
 	(*Forecast)(nil),               // 58: cellgate.cell.v1.Forecast
 	(*NearMisses)(nil),             // 59: cellgate.cell.v1.NearMisses
 	(*Change)(nil),                 // 60: cellgate.cell.v1.Change
-	(*Opening)(nil),                // 61: cellgate.cell.v1.Opening
-	(*Warning)(nil),                // 62: cellgate.cell.v1.Warning
-	(*NovaException)(nil),          // 63: cellgate.cell.v1.NovaException
-	(*ClaimOrigin)(nil),            // 64: cellgate.cell.v1.ClaimOrigin
-	(*Reject)(nil),                 // 65: cellgate.cell.v1.Reject
-	(*GroupHost)(nil),              // 66: cellgate.cell.v1.GroupHost
-	(*Candidates)(nil),             // 67: cellgate.cell.v1.Candidates
-	(*HostLimits)(nil),             // 68: cellgate.cell.v1.HostLimits
-	(*HostAllocation)(nil),         // 69: cellgate.cell.v1.HostAllocation
-	(*GroupProviders)(nil),         // 70: cellgate.cell.v1.GroupProviders
-	(*Failure)(nil),                // 71: cellgate.cell.v1.Failure
-	(*ClaimBatchRequest)(nil),      // 72: cellgate.cell.v1.ClaimBatchRequest
-	(*ClaimOp)(nil),                // 73: cellgate.cell.v1.ClaimOp
-	(*NewClaim)(nil),               // 74: cellgate.cell.v1.NewClaim
-	(*Guest)(nil),                  // 75: cellgate.cell.v1.Guest
-	(*SwapClaim)(nil),              // 76: cellgate.cell.v1.SwapClaim
-	(*TransferClaim)(nil),          // 77: cellgate.cell.v1.TransferClaim
-	(*ClaimGroup)(nil),             // 78: cellgate.cell.v1.ClaimGroup
-	(*ClaimRef)(nil),               // 79: cellgate.cell.v1.ClaimRef
-	(*GroupPin)(nil),               // 80: cellgate.cell.v1.GroupPin
-	(*GroupUnpin)(nil),             // 81: cellgate.cell.v1.GroupUnpin
-	(*ClaimBatchResponse)(nil),     // 82: cellgate.cell.v1.ClaimBatchResponse
-	(*ClaimOutcome)(nil),           // 83: cellgate.cell.v1.ClaimOutcome
-	(*Refusal)(nil),                // 84: cellgate.cell.v1.Refusal
-	(*ListClaimsRequest)(nil),      // 85: cellgate.cell.v1.ListClaimsRequest
-	(*ListClaimsResponse)(nil),     // 86: cellgate.cell.v1.ListClaimsResponse
-	(*ClaimNeeds)(nil),             // 87: cellgate.cell.v1.ClaimNeeds
-	(*ListHostsRequest)(nil),       // 88: cellgate.cell.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),      // 89: cellgate.cell.v1.ListHostsResponse
-	(*PutFactsRequest)(nil),        // 90: cellgate.cell.v1.PutFactsRequest
-	(*PutFactsResponse)(nil),       // 91: cellgate.cell.v1.PutFactsResponse
-	(*SetAdminStateRequest)(nil),   // 92: cellgate.cell.v1.SetAdminStateRequest
-	(*SetAdminStateResponse)(nil),  // 93: cellgate.cell.v1.SetAdminStateResponse
-	(*RemoveHostRequest)(nil),      // 94: cellgate.cell.v1.RemoveHostRequest
-	(*RemoveHostResponse)(nil),     // 95: cellgate.cell.v1.RemoveHostResponse
-	(*PutDecisionsRequest)(nil),    // 96: cellgate.cell.v1.PutDecisionsRequest
-	(*DecisionToKeep)(nil),         // 97: cellgate.cell.v1.DecisionToKeep
-	(*PutDecisionsResponse)(nil),   // 98: cellgate.cell.v1.PutDecisionsResponse
-	(*KeptDecision)(nil),           // 99: cellgate.cell.v1.KeptDecision
-	(*Ranking)(nil),                // 100: cellgate.cell.v1.Ranking
-	(*GetDecisionRequest)(nil),     // 101: cellgate.cell.v1.GetDecisionRequest
-	(*GetDecisionResponse)(nil),    // 102: cellgate.cell.v1.GetDecisionResponse
-	(*ListDecisionsRequest)(nil),   // 103: cellgate.cell.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),  // 104: cellgate.cell.v1.ListDecisionsResponse
-	(*GetSummaryRequest)(nil),      // 105: cellgate.cell.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),     // 106: cellgate.cell.v1.GetSummaryResponse
-	(*MaxUnit)(nil),                // 107: cellgate.cell.v1.MaxUnit
-	(*durationpb.Duration)(nil),    // 108: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 109: google.protobuf.Timestamp
-	(*v1.Gate)(nil),                // 110: cellgate.v1.Gate
-	(*v11.FullState)(nil),          // 111: cellgate.agent.v1.FullState
-	(v1.Gate_State)(0),             // 112: cellgate.v1.Gate.State
-	(*v1.Finding)(nil),             // 113: cellgate.v1.Finding
-	(*v1.HypotheticalChanges)(nil), // 114: cellgate.v1.HypotheticalChanges
-	(*v1.DrainedHost)(nil),         // 115: cellgate.v1.DrainedHost
-	(*v1.Claim)(nil),               // 116: cellgate.v1.Claim
-	(*v1.Condition)(nil),           // 117: cellgate.v1.Condition
-	(*v1.NearMiss)(nil),            // 118: cellgate.v1.NearMiss
-	(*v1.Miss)(nil),                // 119: cellgate.v1.Miss
-	(*v1.Allocation)(nil),          // 120: cellgate.v1.Allocation
-	(*v1.Host)(nil),                // 121: cellgate.v1.Host
-	(v1.HostAdmin_State)(0),        // 122: cellgate.v1.HostAdmin.State
-	(*v1.Decision)(nil),            // 123: cellgate.v1.Decision
-	(v1.DecisionOutcome)(0),        // 124: cellgate.v1.DecisionOutcome
-	(*v1.Cell)(nil),                // 125: cellgate.v1.Cell
+	(*Warning)(nil),                // 61: cellgate.cell.v1.Warning
+	(*NovaException)(nil),          // 62: cellgate.cell.v1.NovaException
+	(*ClaimOrigin)(nil),            // 63: cellgate.cell.v1.ClaimOrigin
+	(*Reject)(nil),                 // 64: cellgate.cell.v1.Reject
+	(*GroupHost)(nil),              // 65: cellgate.cell.v1.GroupHost
+	(*Candidates)(nil),             // 66: cellgate.cell.v1.Candidates
+	(*HostLimits)(nil),             // 67: cellgate.cell.v1.HostLimits
+	(*HostAllocation)(nil),         // 68: cellgate.cell.v1.HostAllocation
+	(*GroupProviders)(nil),         // 69: cellgate.cell.v1.GroupProviders
+	(*Failure)(nil),                // 70: cellgate.cell.v1.Failure
+	(*ClaimBatchRequest)(nil),      // 71: cellgate.cell.v1.ClaimBatchRequest
+	(*ClaimOp)(nil),                // 72: cellgate.cell.v1.ClaimOp
+	(*NewClaim)(nil),               // 73: cellgate.cell.v1.NewClaim
+	(*Guest)(nil),                  // 74: cellgate.cell.v1.Guest
+	(*SwapClaim)(nil),              // 75: cellgate.cell.v1.SwapClaim
+	(*TransferClaim)(nil),          // 76: cellgate.cell.v1.TransferClaim
+	(*ClaimGroup)(nil),             // 77: cellgate.cell.v1.ClaimGroup
+	(*ClaimRef)(nil),               // 78: cellgate.cell.v1.ClaimRef
+	(*GroupPin)(nil),               // 79: cellgate.cell.v1.GroupPin
+	(*GroupUnpin)(nil),             // 80: cellgate.cell.v1.GroupUnpin
+	(*ClaimBatchResponse)(nil),     // 81: cellgate.cell.v1.ClaimBatchResponse
+	(*ClaimOutcome)(nil),           // 82: cellgate.cell.v1.ClaimOutcome
+	(*Refusal)(nil),                // 83: cellgate.cell.v1.Refusal
+	(*ListClaimsRequest)(nil),      // 84: cellgate.cell.v1.ListClaimsRequest
+	(*ListClaimsResponse)(nil),     // 85: cellgate.cell.v1.ListClaimsResponse
+	(*ClaimNeeds)(nil),             // 86: cellgate.cell.v1.ClaimNeeds
+	(*ListHostsRequest)(nil),       // 87: cellgate.cell.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),      // 88: cellgate.cell.v1.ListHostsResponse
+	(*PutFactsRequest)(nil),        // 89: cellgate.cell.v1.PutFactsRequest
+	(*PutFactsResponse)(nil),       // 90: cellgate.cell.v1.PutFactsResponse
+	(*SetAdminStateRequest)(nil),   // 91: cellgate.cell.v1.SetAdminStateRequest
+	(*SetAdminStateResponse)(nil),  // 92: cellgate.cell.v1.SetAdminStateResponse
+	(*RemoveHostRequest)(nil),      // 93: cellgate.cell.v1.RemoveHostRequest
+	(*RemoveHostResponse)(nil),     // 94: cellgate.cell.v1.RemoveHostResponse
+	(*PutDecisionsRequest)(nil),    // 95: cellgate.cell.v1.PutDecisionsRequest
+	(*DecisionToKeep)(nil),         // 96: cellgate.cell.v1.DecisionToKeep
+	(*PutDecisionsResponse)(nil),   // 97: cellgate.cell.v1.PutDecisionsResponse
+	(*KeptDecision)(nil),           // 98: cellgate.cell.v1.KeptDecision
+	(*Ranking)(nil),                // 99: cellgate.cell.v1.Ranking
+	(*GetDecisionRequest)(nil),     // 100: cellgate.cell.v1.GetDecisionRequest
+	(*GetDecisionResponse)(nil),    // 101: cellgate.cell.v1.GetDecisionResponse
+	(*ListDecisionsRequest)(nil),   // 102: cellgate.cell.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),  // 103: cellgate.cell.v1.ListDecisionsResponse
+	(*GetSummaryRequest)(nil),      // 104: cellgate.cell.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),     // 105: cellgate.cell.v1.GetSummaryResponse
+	(*MaxUnit)(nil),                // 106: cellgate.cell.v1.MaxUnit
+	(*durationpb.Duration)(nil),    // 107: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 108: google.protobuf.Timestamp
+	(*v1.Gate)(nil),                // 109: cellgate.v1.Gate
+	(*v11.FullState)(nil),          // 110: cellgate.agent.v1.FullState
+	(v1.Gate_State)(0),             // 111: cellgate.v1.Gate.State
+	(*v1.Finding)(nil),             // 112: cellgate.v1.Finding
+	(*v1.HypotheticalChanges)(nil), // 113: cellgate.v1.HypotheticalChanges
+	(*v1.DrainedHost)(nil),         // 114: cellgate.v1.DrainedHost
+	(*v1.Claim)(nil),               // 115: cellgate.v1.Claim
+	(*v1.Condition)(nil),           // 116: cellgate.v1.Condition
+	(*v1.NearMiss)(nil),            // 117: cellgate.v1.NearMiss
+	(*v1.Miss)(nil),                // 118: cellgate.v1.Miss
+	(*v1.Allocation)(nil),          // 119: cellgate.v1.Allocation
+	(*v1.Host)(nil),                // 120: cellgate.v1.Host
+	(v1.HostAdmin_State)(0),        // 121: cellgate.v1.HostAdmin.State
+	(*v1.Decision)(nil),            // 122: cellgate.v1.Decision
+	(v1.DecisionOutcome)(0),        // 123: cellgate.v1.DecisionOutcome
+	(*v1.Cell)(nil),                // 124: cellgate.v1.Cell
 }
 var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	5,   // 0: cellgate.cell.v1.ReportLegacyRequest.services:type_name -> cellgate.cell.v1.LegacyService
 	1,   // 1: cellgate.cell.v1.ReportLegacyRequest.unclaimed:type_name -> cellgate.cell.v1.UnclaimedInstances
-	108, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
-	109, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
-	108, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
-	109, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
+	107, // 2: cellgate.cell.v1.ReportLegacyRequest.imported_age:type_name -> google.protobuf.Duration
+	108, // 3: cellgate.cell.v1.ReportLegacyRequest.read_to:type_name -> google.protobuf.Timestamp
+	107, // 4: cellgate.cell.v1.ReportLegacyRequest.service_down_time:type_name -> google.protobuf.Duration
+	108, // 5: cellgate.cell.v1.UnclaimedInstances.settled_at:type_name -> google.protobuf.Timestamp
 	2,   // 6: cellgate.cell.v1.UnclaimedInstances.first:type_name -> cellgate.cell.v1.UnclaimedInstance
-	109, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
-	109, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
-	110, // 9: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
-	108, // 10: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
+	108, // 7: cellgate.cell.v1.FindUnclaimedResponse.at:type_name -> google.protobuf.Timestamp
+	108, // 8: cellgate.cell.v1.LegacyService.last_seen:type_name -> google.protobuf.Timestamp
+	109, // 9: cellgate.cell.v1.ReportLegacyResponse.gate:type_name -> cellgate.v1.Gate
+	107, // 10: cellgate.cell.v1.ReportLegacyResponse.import_for:type_name -> google.protobuf.Duration
 	8,   // 11: cellgate.cell.v1.ImportHostsRequest.hosts:type_name -> cellgate.cell.v1.ImportedHost
-	109, // 12: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
-	111, // 13: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
+	108, // 12: cellgate.cell.v1.ImportHostsRequest.instances_at:type_name -> google.protobuf.Timestamp
+	110, // 13: cellgate.cell.v1.ImportedHost.state:type_name -> cellgate.agent.v1.FullState
 	10,  // 14: cellgate.cell.v1.ImportHostsResponse.outcomes:type_name -> cellgate.cell.v1.ImportOutcome
-	71,  // 15: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
-	112, // 16: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
-	110, // 17: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
-	108, // 18: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
-	113, // 19: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
-	109, // 20: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
+	70,  // 15: cellgate.cell.v1.ImportOutcome.failure:type_name -> cellgate.cell.v1.Failure
+	111, // 16: cellgate.cell.v1.PinGateRequest.pin:type_name -> cellgate.v1.Gate.State
+	109, // 17: cellgate.cell.v1.PinGateResponse.gate:type_name -> cellgate.v1.Gate
+	107, // 18: cellgate.cell.v1.ResyncHostsResponse.within:type_name -> google.protobuf.Duration
+	112, // 19: cellgate.cell.v1.ListFindingsResponse.findings:type_name -> cellgate.v1.Finding
+	108, // 20: cellgate.cell.v1.ListFindingsResponse.looked_at:type_name -> google.protobuf.Timestamp
 	17,  // 21: cellgate.cell.v1.ListFindingsResponse.moved_in:type_name -> cellgate.cell.v1.MovedIn
-	109, // 22: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
+	108, // 22: cellgate.cell.v1.MovedIn.since:type_name -> google.protobuf.Timestamp
 	36,  // 23: cellgate.cell.v1.Placement.resources:type_name -> cellgate.cell.v1.Amount
 	37,  // 24: cellgate.cell.v1.Placement.any_traits:type_name -> cellgate.cell.v1.NameSet
 	37,  // 25: cellgate.cell.v1.Placement.member_of:type_name -> cellgate.cell.v1.NameSet
@@ -9513,121 +9406,119 @@ var file_cellgate_cell_v1_cell_proto_depIdxs = []int32{
 	52,  // 61: cellgate.cell.v1.TryPlacementsResponse.started:type_name -> cellgate.cell.v1.TrialStarted
 	54,  // 62: cellgate.cell.v1.TryPlacementsResponse.filled:type_name -> cellgate.cell.v1.TrialFilled
 	57,  // 63: cellgate.cell.v1.TryPlacementsResponse.proposal:type_name -> cellgate.cell.v1.Proposal
-	114, // 64: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
-	112, // 65: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
-	115, // 66: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
-	65,  // 67: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
+	113, // 64: cellgate.cell.v1.StartTrial.changes:type_name -> cellgate.v1.HypotheticalChanges
+	111, // 65: cellgate.cell.v1.TrialStarted.gate:type_name -> cellgate.v1.Gate.State
+	114, // 66: cellgate.cell.v1.TrialStarted.drained:type_name -> cellgate.v1.DrainedHost
+	64,  // 67: cellgate.cell.v1.TrialFilled.rejects:type_name -> cellgate.cell.v1.Reject
 	56,  // 68: cellgate.cell.v1.AskTrial.placements:type_name -> cellgate.cell.v1.TrialPlacement
 	44,  // 69: cellgate.cell.v1.AskTrial.query:type_name -> cellgate.cell.v1.Query
-	65,  // 70: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
-	66,  // 71: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
-	67,  // 72: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
-	116, // 73: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
-	71,  // 74: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
-	64,  // 75: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	62,  // 76: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
-	63,  // 77: cellgate.cell.v1.Proposal.nova_exception:type_name -> cellgate.cell.v1.NovaException
-	112, // 78: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
+	64,  // 70: cellgate.cell.v1.Proposal.rejects:type_name -> cellgate.cell.v1.Reject
+	65,  // 71: cellgate.cell.v1.Proposal.group_hosts:type_name -> cellgate.cell.v1.GroupHost
+	66,  // 72: cellgate.cell.v1.Proposal.candidates:type_name -> cellgate.cell.v1.Candidates
+	115, // 73: cellgate.cell.v1.Proposal.claims:type_name -> cellgate.v1.Claim
+	70,  // 74: cellgate.cell.v1.Proposal.failure:type_name -> cellgate.cell.v1.Failure
+	63,  // 75: cellgate.cell.v1.Proposal.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	61,  // 76: cellgate.cell.v1.Proposal.warnings:type_name -> cellgate.cell.v1.Warning
+	62,  // 77: cellgate.cell.v1.Proposal.nova_exception:type_name -> cellgate.cell.v1.NovaException
+	111, // 78: cellgate.cell.v1.Proposal.gate:type_name -> cellgate.v1.Gate.State
 	59,  // 79: cellgate.cell.v1.Proposal.near_misses:type_name -> cellgate.cell.v1.NearMisses
 	58,  // 80: cellgate.cell.v1.Proposal.forecast:type_name -> cellgate.cell.v1.Forecast
-	117, // 81: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
-	118, // 82: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
-	61,  // 83: cellgate.cell.v1.NearMisses.openings:type_name -> cellgate.cell.v1.Opening
-	60,  // 84: cellgate.cell.v1.NearMisses.changes:type_name -> cellgate.cell.v1.Change
-	119, // 85: cellgate.cell.v1.Change.misses:type_name -> cellgate.v1.Miss
-	119, // 86: cellgate.cell.v1.Opening.misses:type_name -> cellgate.v1.Miss
-	69,  // 87: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
-	68,  // 88: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
-	120, // 89: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
-	70,  // 90: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	73,  // 91: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
-	74,  // 92: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
-	79,  // 93: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
-	79,  // 94: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
-	80,  // 95: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
-	81,  // 96: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
-	76,  // 97: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
-	77,  // 98: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
-	79,  // 99: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
-	120, // 100: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
-	108, // 101: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
-	78,  // 102: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
-	75,  // 103: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
-	32,  // 104: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
-	24,  // 105: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
-	26,  // 106: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
-	29,  // 107: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
-	120, // 108: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
-	108, // 109: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
-	70,  // 110: cellgate.cell.v1.SwapClaim.mappings:type_name -> cellgate.cell.v1.GroupProviders
-	109, // 111: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
-	109, // 112: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
-	108, // 113: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
-	83,  // 114: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
-	116, // 115: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
-	84,  // 116: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
-	64,  // 117: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
-	116, // 118: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
-	64,  // 119: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
-	87,  // 120: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
-	78,  // 121: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
-	75,  // 122: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
-	121, // 123: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
-	122, // 124: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
-	109, // 125: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
-	108, // 126: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
-	121, // 127: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
-	97,  // 128: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
-	109, // 129: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
-	123, // 130: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
-	123, // 131: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
-	124, // 132: cellgate.cell.v1.ListDecisionsRequest.outcome:type_name -> cellgate.v1.DecisionOutcome
-	123, // 133: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
-	125, // 134: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
-	107, // 135: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
-	109, // 136: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
-	109, // 137: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
-	47,  // 138: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
-	72,  // 139: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
-	85,  // 140: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
-	88,  // 141: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
-	90,  // 142: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
-	92,  // 143: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
-	94,  // 144: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
-	96,  // 145: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
-	101, // 146: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
-	103, // 147: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
-	105, // 148: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
-	0,   // 149: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
-	7,   // 150: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
-	3,   // 151: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
-	11,  // 152: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
-	13,  // 153: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
-	15,  // 154: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
-	49,  // 155: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
-	48,  // 156: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
-	82,  // 157: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
-	86,  // 158: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
-	89,  // 159: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
-	91,  // 160: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
-	93,  // 161: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
-	95,  // 162: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
-	98,  // 163: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
-	102, // 164: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
-	104, // 165: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
-	106, // 166: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
-	6,   // 167: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
-	9,   // 168: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
-	4,   // 169: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
-	12,  // 170: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
-	14,  // 171: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
-	16,  // 172: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
-	50,  // 173: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
-	156, // [156:174] is the sub-list for method output_type
-	138, // [138:156] is the sub-list for method input_type
-	138, // [138:138] is the sub-list for extension type_name
-	138, // [138:138] is the sub-list for extension extendee
-	0,   // [0:138] is the sub-list for field type_name
+	116, // 81: cellgate.cell.v1.NearMisses.conditions:type_name -> cellgate.v1.Condition
+	117, // 82: cellgate.cell.v1.NearMisses.nearest:type_name -> cellgate.v1.NearMiss
+	60,  // 83: cellgate.cell.v1.NearMisses.changes:type_name -> cellgate.cell.v1.Change
+	118, // 84: cellgate.cell.v1.Change.misses:type_name -> cellgate.v1.Miss
+	68,  // 85: cellgate.cell.v1.Candidates.allocations:type_name -> cellgate.cell.v1.HostAllocation
+	67,  // 86: cellgate.cell.v1.Candidates.limits:type_name -> cellgate.cell.v1.HostLimits
+	119, // 87: cellgate.cell.v1.HostAllocation.allocations:type_name -> cellgate.v1.Allocation
+	69,  // 88: cellgate.cell.v1.HostAllocation.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	72,  // 89: cellgate.cell.v1.ClaimBatchRequest.ops:type_name -> cellgate.cell.v1.ClaimOp
+	73,  // 90: cellgate.cell.v1.ClaimOp.claim:type_name -> cellgate.cell.v1.NewClaim
+	78,  // 91: cellgate.cell.v1.ClaimOp.confirm:type_name -> cellgate.cell.v1.ClaimRef
+	78,  // 92: cellgate.cell.v1.ClaimOp.release:type_name -> cellgate.cell.v1.ClaimRef
+	79,  // 93: cellgate.cell.v1.ClaimOp.pin:type_name -> cellgate.cell.v1.GroupPin
+	80,  // 94: cellgate.cell.v1.ClaimOp.unpin:type_name -> cellgate.cell.v1.GroupUnpin
+	75,  // 95: cellgate.cell.v1.ClaimOp.swap:type_name -> cellgate.cell.v1.SwapClaim
+	76,  // 96: cellgate.cell.v1.ClaimOp.transfer:type_name -> cellgate.cell.v1.TransferClaim
+	78,  // 97: cellgate.cell.v1.ClaimOp.take_over:type_name -> cellgate.cell.v1.ClaimRef
+	119, // 98: cellgate.cell.v1.NewClaim.allocations:type_name -> cellgate.v1.Allocation
+	107, // 99: cellgate.cell.v1.NewClaim.ttl:type_name -> google.protobuf.Duration
+	77,  // 100: cellgate.cell.v1.NewClaim.group:type_name -> cellgate.cell.v1.ClaimGroup
+	74,  // 101: cellgate.cell.v1.NewClaim.guest:type_name -> cellgate.cell.v1.Guest
+	32,  // 102: cellgate.cell.v1.Guest.image:type_name -> cellgate.cell.v1.NovaImage
+	24,  // 103: cellgate.cell.v1.Guest.numa:type_name -> cellgate.cell.v1.GuestNuma
+	26,  // 104: cellgate.cell.v1.Guest.pci_requests:type_name -> cellgate.cell.v1.PciRequest
+	29,  // 105: cellgate.cell.v1.Guest.networks:type_name -> cellgate.cell.v1.GuestNetworks
+	119, // 106: cellgate.cell.v1.SwapClaim.allocations:type_name -> cellgate.v1.Allocation
+	107, // 107: cellgate.cell.v1.SwapClaim.ttl:type_name -> google.protobuf.Duration
+	69,  // 108: cellgate.cell.v1.SwapClaim.mappings:type_name -> cellgate.cell.v1.GroupProviders
+	108, // 109: cellgate.cell.v1.ClaimRef.lease:type_name -> google.protobuf.Timestamp
+	108, // 110: cellgate.cell.v1.ClaimRef.unchanged_since:type_name -> google.protobuf.Timestamp
+	107, // 111: cellgate.cell.v1.GroupPin.ttl:type_name -> google.protobuf.Duration
+	82,  // 112: cellgate.cell.v1.ClaimBatchResponse.outcomes:type_name -> cellgate.cell.v1.ClaimOutcome
+	115, // 113: cellgate.cell.v1.ClaimOutcome.claim:type_name -> cellgate.v1.Claim
+	83,  // 114: cellgate.cell.v1.ClaimOutcome.refusal:type_name -> cellgate.cell.v1.Refusal
+	63,  // 115: cellgate.cell.v1.ClaimOutcome.claim_origin:type_name -> cellgate.cell.v1.ClaimOrigin
+	115, // 116: cellgate.cell.v1.ListClaimsResponse.claims:type_name -> cellgate.v1.Claim
+	63,  // 117: cellgate.cell.v1.ListClaimsResponse.claim_origins:type_name -> cellgate.cell.v1.ClaimOrigin
+	86,  // 118: cellgate.cell.v1.ListClaimsResponse.needs:type_name -> cellgate.cell.v1.ClaimNeeds
+	77,  // 119: cellgate.cell.v1.ClaimNeeds.group:type_name -> cellgate.cell.v1.ClaimGroup
+	74,  // 120: cellgate.cell.v1.ClaimNeeds.guest:type_name -> cellgate.cell.v1.Guest
+	120, // 121: cellgate.cell.v1.ListHostsResponse.hosts:type_name -> cellgate.v1.Host
+	121, // 122: cellgate.cell.v1.SetAdminStateRequest.state:type_name -> cellgate.v1.HostAdmin.State
+	108, // 123: cellgate.cell.v1.SetAdminStateRequest.until:type_name -> google.protobuf.Timestamp
+	107, // 124: cellgate.cell.v1.SetAdminStateRequest.lasts:type_name -> google.protobuf.Duration
+	120, // 125: cellgate.cell.v1.SetAdminStateResponse.host:type_name -> cellgate.v1.Host
+	96,  // 126: cellgate.cell.v1.PutDecisionsRequest.decisions:type_name -> cellgate.cell.v1.DecisionToKeep
+	108, // 127: cellgate.cell.v1.DecisionToKeep.decided_at:type_name -> google.protobuf.Timestamp
+	122, // 128: cellgate.cell.v1.KeptDecision.decision:type_name -> cellgate.v1.Decision
+	122, // 129: cellgate.cell.v1.GetDecisionResponse.decision:type_name -> cellgate.v1.Decision
+	123, // 130: cellgate.cell.v1.ListDecisionsRequest.outcome:type_name -> cellgate.v1.DecisionOutcome
+	122, // 131: cellgate.cell.v1.ListDecisionsResponse.decisions:type_name -> cellgate.v1.Decision
+	124, // 132: cellgate.cell.v1.GetSummaryResponse.totals:type_name -> cellgate.v1.Cell
+	106, // 133: cellgate.cell.v1.GetSummaryResponse.largest:type_name -> cellgate.cell.v1.MaxUnit
+	108, // 134: cellgate.cell.v1.GetSummaryResponse.machine_time:type_name -> google.protobuf.Timestamp
+	108, // 135: cellgate.cell.v1.GetSummaryResponse.store_time:type_name -> google.protobuf.Timestamp
+	47,  // 136: cellgate.cell.v1.CellScheduler.ProposeBatch:input_type -> cellgate.cell.v1.ProposeBatchRequest
+	71,  // 137: cellgate.cell.v1.CellScheduler.ClaimBatch:input_type -> cellgate.cell.v1.ClaimBatchRequest
+	84,  // 138: cellgate.cell.v1.CellScheduler.ListClaims:input_type -> cellgate.cell.v1.ListClaimsRequest
+	87,  // 139: cellgate.cell.v1.CellScheduler.ListHosts:input_type -> cellgate.cell.v1.ListHostsRequest
+	89,  // 140: cellgate.cell.v1.CellScheduler.PutFacts:input_type -> cellgate.cell.v1.PutFactsRequest
+	91,  // 141: cellgate.cell.v1.CellScheduler.SetAdminState:input_type -> cellgate.cell.v1.SetAdminStateRequest
+	93,  // 142: cellgate.cell.v1.CellScheduler.RemoveHost:input_type -> cellgate.cell.v1.RemoveHostRequest
+	95,  // 143: cellgate.cell.v1.CellScheduler.PutDecisions:input_type -> cellgate.cell.v1.PutDecisionsRequest
+	100, // 144: cellgate.cell.v1.CellScheduler.GetDecision:input_type -> cellgate.cell.v1.GetDecisionRequest
+	102, // 145: cellgate.cell.v1.CellScheduler.ListDecisions:input_type -> cellgate.cell.v1.ListDecisionsRequest
+	104, // 146: cellgate.cell.v1.CellScheduler.GetSummary:input_type -> cellgate.cell.v1.GetSummaryRequest
+	0,   // 147: cellgate.cell.v1.CellScheduler.ReportLegacy:input_type -> cellgate.cell.v1.ReportLegacyRequest
+	7,   // 148: cellgate.cell.v1.CellScheduler.ImportHosts:input_type -> cellgate.cell.v1.ImportHostsRequest
+	3,   // 149: cellgate.cell.v1.CellScheduler.FindUnclaimed:input_type -> cellgate.cell.v1.FindUnclaimedRequest
+	11,  // 150: cellgate.cell.v1.CellScheduler.PinGate:input_type -> cellgate.cell.v1.PinGateRequest
+	13,  // 151: cellgate.cell.v1.CellScheduler.ResyncHosts:input_type -> cellgate.cell.v1.ResyncHostsRequest
+	15,  // 152: cellgate.cell.v1.CellScheduler.ListFindings:input_type -> cellgate.cell.v1.ListFindingsRequest
+	49,  // 153: cellgate.cell.v1.CellScheduler.TryPlacements:input_type -> cellgate.cell.v1.TryPlacementsRequest
+	48,  // 154: cellgate.cell.v1.CellScheduler.ProposeBatch:output_type -> cellgate.cell.v1.ProposeBatchResponse
+	81,  // 155: cellgate.cell.v1.CellScheduler.ClaimBatch:output_type -> cellgate.cell.v1.ClaimBatchResponse
+	85,  // 156: cellgate.cell.v1.CellScheduler.ListClaims:output_type -> cellgate.cell.v1.ListClaimsResponse
+	88,  // 157: cellgate.cell.v1.CellScheduler.ListHosts:output_type -> cellgate.cell.v1.ListHostsResponse
+	90,  // 158: cellgate.cell.v1.CellScheduler.PutFacts:output_type -> cellgate.cell.v1.PutFactsResponse
+	92,  // 159: cellgate.cell.v1.CellScheduler.SetAdminState:output_type -> cellgate.cell.v1.SetAdminStateResponse
+	94,  // 160: cellgate.cell.v1.CellScheduler.RemoveHost:output_type -> cellgate.cell.v1.RemoveHostResponse
+	97,  // 161: cellgate.cell.v1.CellScheduler.PutDecisions:output_type -> cellgate.cell.v1.PutDecisionsResponse
+	101, // 162: cellgate.cell.v1.CellScheduler.GetDecision:output_type -> cellgate.cell.v1.GetDecisionResponse
+	103, // 163: cellgate.cell.v1.CellScheduler.ListDecisions:output_type -> cellgate.cell.v1.ListDecisionsResponse
+	105, // 164: cellgate.cell.v1.CellScheduler.GetSummary:output_type -> cellgate.cell.v1.GetSummaryResponse
+	6,   // 165: cellgate.cell.v1.CellScheduler.ReportLegacy:output_type -> cellgate.cell.v1.ReportLegacyResponse
+	9,   // 166: cellgate.cell.v1.CellScheduler.ImportHosts:output_type -> cellgate.cell.v1.ImportHostsResponse
+	4,   // 167: cellgate.cell.v1.CellScheduler.FindUnclaimed:output_type -> cellgate.cell.v1.FindUnclaimedResponse
+	12,  // 168: cellgate.cell.v1.CellScheduler.PinGate:output_type -> cellgate.cell.v1.PinGateResponse
+	14,  // 169: cellgate.cell.v1.CellScheduler.ResyncHosts:output_type -> cellgate.cell.v1.ResyncHostsResponse
+	16,  // 170: cellgate.cell.v1.CellScheduler.ListFindings:output_type -> cellgate.cell.v1.ListFindingsResponse
+	50,  // 171: cellgate.cell.v1.CellScheduler.TryPlacements:output_type -> cellgate.cell.v1.TryPlacementsResponse
+	154, // [154:172] is the sub-list for method output_type
+	136, // [136:154] is the sub-list for method input_type
+	136, // [136:136] is the sub-list for extension type_name
+	136, // [136:136] is the sub-list for extension extendee
+	0,   // [0:136] is the sub-list for field type_name
 }
 
 func init() { file_cellgate_cell_v1_cell_proto_init() }
@@ -9645,8 +9536,8 @@ func file_cellgate_cell_v1_cell_proto_init() {
 		(*TryPlacementsResponse_Filled)(nil),
 		(*TryPlacementsResponse_Proposal)(nil),
 	}
-	file_cellgate_cell_v1_cell_proto_msgTypes[68].OneofWrappers = []any{}
-	file_cellgate_cell_v1_cell_proto_msgTypes[73].OneofWrappers = []any{
+	file_cellgate_cell_v1_cell_proto_msgTypes[67].OneofWrappers = []any{}
+	file_cellgate_cell_v1_cell_proto_msgTypes[72].OneofWrappers = []any{
 		(*ClaimOp_Claim)(nil),
 		(*ClaimOp_Confirm)(nil),
 		(*ClaimOp_Release)(nil),
@@ -9662,7 +9553,7 @@ func file_cellgate_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cellgate_cell_v1_cell_proto_rawDesc), len(file_cellgate_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   108,
+			NumMessages:   107,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
