@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"cellgate/gateway/legacy/gatewatch"
 	"cellgate/gateway/rules"
@@ -57,14 +56,6 @@ func checkConfig(cfg Config, legacy map[string]gatewatch.Parts) error {
 	if b.Failures < 0 || b.OpenFor < 0 || b.ProbeEvery < 0 || b.ProbeBudget < 0 {
 		bad("breaker: must not be negative")
 	}
-	if longest := longestBudget(cfg); b.Window <= longest {
-		bad("breaker window: %v is not longer than every budget (%v): calls that take as long would not count", b.Window, longest)
-	}
 	problems = append(problems, rules.Check(cfg.Config, len(legacy) > 0))
 	return errors.Join(problems...)
-}
-
-// longestBudget is the longest that one call to a cell may take.
-func longestBudget(cfg Config) time.Duration {
-	return max(cfg.ProposeBudget, cfg.ClaimBudget, cfg.Breaker.ProbeBudget)
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
 	"google.golang.org/grpc"
 
 	"cellgate/gateway/capacity"
@@ -79,8 +78,6 @@ type Deps struct {
 	Legacy map[string]gatewatch.Parts
 	// Now is the clock of summaries and ids; nil means time.Now.
 	Now func() time.Time
-	// OnBreaker is called after every change of a replica's breaker; nil for nobody.
-	OnBreaker func(cell, replica string, from, to gobreaker.State)
 	// Telemetry may be nil. Its server options belong to the server that the gateway is
 	// registered with.
 	Telemetry *telemetry.Gateway
@@ -133,7 +130,7 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 	}
 	g.health = health.New(g.aliveChecks, g.readyChecks)
 	g.cells, err = cellclient.New(cfg.Cells, cellclient.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget, Breaker: cfg.Breaker},
-		cellclient.Deps{Dial: deps.Dial, Log: g.log, Now: g.now, OnBreaker: deps.OnBreaker, Telemetry: g.tel})
+		cellclient.Deps{Dial: deps.Dial, Log: g.log, Now: g.now, Telemetry: g.tel})
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +193,6 @@ func withDefaults(cfg Config) Config {
 	cfg.Breaker.OpenFor = cmp.Or(cfg.Breaker.OpenFor, time.Second)
 	cfg.Breaker.ProbeEvery = cmp.Or(cfg.Breaker.ProbeEvery, 500*time.Millisecond)
 	cfg.Breaker.ProbeBudget = cmp.Or(cfg.Breaker.ProbeBudget, 500*time.Millisecond)
-	cfg.Breaker.Window = cmp.Or(cfg.Breaker.Window, max(10*time.Second, 2*longestBudget(cfg)))
 	cfg.Config = cfg.Config.WithDefaults()
 	return cfg
 }

@@ -69,7 +69,7 @@ func packFirst(b *testing.B, schedulers int, keep bool) {
 	for range schedulers {
 		g, err := gateway.New(gateway.Config{
 			ProposeBudget: 20 * time.Second, ClaimBudget: 20 * time.Second, MaxDeadline: 60 * time.Second,
-			Breaker:   gateway.BreakerConfig{Window: 60 * time.Second, ProbeBudget: 20 * time.Second},
+			Breaker:   gateway.BreakerConfig{ProbeBudget: 20 * time.Second},
 			Config:    rules.Config{Weighers: []rules.WeigherConfig{{Name: "RAMWeigher", Multiplier: -1}}},
 			KeepOrder: keep,
 			Cells:     []gateway.CellConfig{{Name: "cell1", UUID: uuidOf(0xc, 1), Replicas: []string{addr}}},

@@ -71,7 +71,7 @@ func TestCertificatesAndTokensAreReplacedWithoutAFailedCall(t *testing.T) {
 	fleetReads := fleet.watch("was read again|cannot report|lost their cell")
 	gw := launch(t, true, append([]string{
 		"gateway", "--cell", "cell1=" + s.cell, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
-		"--propose-budget", "20s", "--claim-budget", "20s", "--breaker-window", "1m",
+		"--propose-budget", "20s", "--claim-budget", "20s",
 		"--cell-tls-ca", s.caFile, "--cell-tls-cert", s.path("gateway.pem"), "--cell-tls-key", s.path("gateway-key.pem"),
 		"--tls-tokens", s.path("public-tokens.yaml"),
 	}, server...)...)

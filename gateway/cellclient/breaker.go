@@ -6,10 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
 )
 
 // BreakerConfig says when a replica is left alone and when it is tried again.
@@ -18,12 +17,6 @@ type BreakerConfig struct {
 	// Failures in a row that open a breaker (5): of all calls together, of writes alone, or
 	// of probes alone. A replica that cannot be connected to opens the breaker at once.
 	Failures int
-	// Window is the period over which failures are counted (10 s, and at least twice the
-	// longest budget). The breaker also opens if half of at least 20 calls in it failed.
-	// Failures in a row of all calls count only within it; those of writes and of probes
-	// always count. It must be longer than every budget, since a call counts in the window
-	// that it began in.
-	Window time.Duration
 	// OpenFor is how long an open breaker lets no call through, not even the prober's (1 s).
 	OpenFor time.Duration
 	// ProbeEvery is how often a replica in doubt is probed (500 ms), ProbeBudget how long its
@@ -31,16 +24,6 @@ type BreakerConfig struct {
 	ProbeEvery  time.Duration
 	ProbeBudget time.Duration
 }
-
-const (
-	// A share of failingShare among at least failingCalls ended calls of a window opens a breaker.
-	failingShare = 0.5
-	failingCalls = 20
-	// windowBuckets are the steps in which the window moves.
-	windowBuckets = 10
-	// expiryMargin is added to OpenFor, since gobreaker is half-open only strictly after its timeout.
-	expiryMargin = time.Millisecond
-)
 
 // outcome is the evidence that an ended call gives about its replica.
 type outcome int
@@ -54,9 +37,43 @@ const (
 	excused
 )
 
+// callKind is what part of its replica a call exercises.
+type callKind int
+
+const (
+	// asks: the replica answers from memory, or reads its shard.
+	asks callKind = iota
+	// commits: the replica has to write to its shard before it answers.
+	commits
+	// probes: the prober's call.
+	probes
+)
+
+// failureStreaks count failures in a row of all calls, at asks, and of writes and of probes, since successes of other
+// calls must not hide these: a replica whose disk hangs answers proposals, and one that serves users may not answer its
+// prober. The streaks of writes and of probes survive changes of the breaker's state: a kind of call that failed, and
+// was not served since, is still in doubt when a probe closes the breaker.
+type failureStreaks [probes + 1]int
+
+// failed counts a failure and gives the length of the longest streak that it is in.
+func (s *failureStreaks) failed(k callKind) int {
+	s[asks]++
+	if k != asks {
+		s[k]++
+	}
+	return max(s[asks], s[k])
+}
+
+// answered ends the streaks that a call is in. A refused write does not end that of writes: a replica refuses
+// without its disk.
+func (s *failureStreaks) answered(k callKind, refused bool) {
+	s[asks] = 0
+	if k != commits || !refused {
+		s[k] = 0
+	}
+}
+
 var (
-	errFailed  = errors.New("failed")
-	errExcused = errors.New("excused")
 	// ErrNotSent is in the chain of every error of a call that was not sent.
 	ErrNotSent = errors.New("not sent")
 	// errBusy is in the chain of a call's error if the replica answered other calls while
@@ -69,12 +86,11 @@ var (
 
 // breaker keeps users' calls away from a replica that does not serve them.
 //
-//	CLOSED ──trips──▶ OPEN ──OpenFor──▶ HALF_OPEN ──a probe is answered──▶ CLOSED
-//	                    ▲                  │
-//	                    └──a probe fails───┘
+//	CLOSED ──failures──▶ OPEN ──OpenFor──▶ HALF_OPEN ──a probe is answered──▶ CLOSED
+//	                      ▲                   │
+//	                      └──a probe fails────┘
 //
-// Users' calls pass only while it is closed; in HALF_OPEN only the prober's call
-// does, one at a time. Safe for concurrent use.
+// Users' calls pass only while it is closed; in HALF_OPEN only the prober's call does. Safe for concurrent use.
 type breaker struct {
 	cfg BreakerConfig
 	// changed is called after every change, without mu.
@@ -85,9 +101,8 @@ type breaker struct {
 	// mu makes the check for the closed state and the admission of a call one step, and
 	// guards the fields below.
 	mu    sync.Mutex
-	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
-	// generation counts the changes of state, as gobreaker's does: a call that began in an
-	// earlier generation does not count.
+	state telemetry.BreakerState
+	// generation counts the changes of state: a call that began in an earlier generation does not count.
 	generation int
 	// since is when it last opened or closed; changes between half-open and open do not
 	// count.
@@ -96,23 +111,18 @@ type breaker struct {
 	openUntil time.Time
 	// lastError is the error of the newest failed call; it stays when the breaker closes.
 	lastError error
-	// decisive is set while a failure is recorded that opens the breaker by itself.
-	decisive bool
 	// doubted: since a call failed or was excused, no call was served; or since a probe
 	// failed, no probe was served.
 	doubted bool
-	// streaks count the failures in a row of writes, and of probes.
 	streaks failureStreaks
 	// closed ends when the breaker opens; a new one begins when it closes.
 	closed context.Context
 	open   context.CancelFunc
-	// changes are not yet passed to changed.
-	changes []change
 }
 
 // change is a change of a breaker's state.
 type change struct {
-	from, to gobreaker.State
+	from, to telemetry.BreakerState
 	cause    error
 	// after is how long the breaker was not closed; it counts only for a change to closed.
 	after time.Duration
@@ -121,53 +131,33 @@ type change struct {
 func newBreaker(cfg BreakerConfig, changed func(change)) *breaker {
 	b := &breaker{cfg: cfg, changed: changed, trouble: make(chan struct{}, 1), since: time.Now()}
 	b.closed, b.open = context.WithCancel(context.Background())
-	b.steps = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests:  1,
-		Interval:     cfg.Window,
-		BucketPeriod: cfg.Window / windowBuckets,
-		Timeout:      cfg.OpenFor,
-		ReadyToTrip:  b.trips,
-		IsSuccessful: func(err error) bool { return err == nil },
-		IsExcluded:   func(err error) bool { return errors.Is(err, errExcused) },
-		// gobreaker calls it within its own methods, which are called with mu held.
-		OnStateChange: func(_ string, from, to gobreaker.State) { b.note(from, to) },
-	})
 	return b
 }
 
-// trips reports whether the counts open the breaker after a failure. Calls under way do not count.
-func (b *breaker) trips(n gobreaker.Counts) bool {
-	ended := n.TotalSuccesses + n.TotalFailures
-	return b.decisive || n.ConsecutiveFailures >= uint32(b.cfg.Failures) ||
-		ended >= failingCalls && float64(n.TotalFailures) >= failingShare*float64(ended)
-}
-
-// note records a change of state. mu is held.
-func (b *breaker) note(from, to gobreaker.State) {
+// moveTo changes the state. mu is held; the caller reports the change once it is not.
+func (b *breaker) moveTo(to telemetry.BreakerState) *change {
 	now := time.Now()
-	c := change{from: from, to: to, cause: b.lastError, after: now.Sub(b.since)}
-	b.changes = append(b.changes, c)
+	c := &change{from: b.state, to: to, cause: b.lastError, after: now.Sub(b.since)}
+	b.state = to
 	b.generation++
-	switch {
-	case to == gobreaker.StateOpen:
-		b.openUntil = now.Add(b.cfg.OpenFor + expiryMargin)
-		if from == gobreaker.StateClosed {
+	switch to {
+	case telemetry.BreakerOpen:
+		b.openUntil = now.Add(b.cfg.OpenFor)
+		if c.from == telemetry.BreakerClosed {
 			b.since = now
 			b.open()
 		}
-	case to == gobreaker.StateClosed:
-		b.since, b.doubted = now, false
+	case telemetry.BreakerClosed:
+		b.since, b.doubted, b.streaks[asks] = now, false, 0
 		b.closed, b.open = context.WithCancel(context.Background())
 	}
+	return c
 }
 
-// unlock releases mu and reports the step's changes.
-func (b *breaker) unlock() {
-	changes := b.changes
-	b.changes = nil
-	b.mu.Unlock()
-	for _, c := range changes {
-		b.changed(c)
+// report reports a change; nil for none.
+func (b *breaker) report(c *change) {
+	if c != nil {
+		b.changed(*c)
 	}
 }
 
@@ -176,7 +166,6 @@ type pass struct {
 	b          *breaker
 	generation int
 	kind       callKind
-	done       func(error)
 	// breakerOpen ends when the breaker opens; callers that may give up their call stop
 	// waiting then.
 	breakerOpen context.Context
@@ -186,27 +175,28 @@ type pass struct {
 // be sent.
 func (b *breaker) enter(k callKind) (*pass, error) {
 	b.mu.Lock()
-	defer b.unlock()
-	if b.steps.State() != gobreaker.StateClosed {
+	defer b.mu.Unlock()
+	if b.state != telemetry.BreakerClosed {
 		return nil, b.refusal()
 	}
-	return b.admit(k)
+	return &pass{b: b, generation: b.generation, kind: k, breakerOpen: b.closed}, nil
 }
 
-// enterProbe admits the prober's call, also the call that decides in HALF_OPEN.
+// enterProbe admits the prober's call, also the call that decides in HALF_OPEN. The prober has one call at a time.
 func (b *breaker) enterProbe() (*pass, error) {
 	b.mu.Lock()
-	defer b.unlock()
-	return b.admit(probes)
-}
-
-// admit asks gobreaker. mu is held.
-func (b *breaker) admit(k callKind) (*pass, error) {
-	done, err := b.steps.Allow()
-	if err != nil {
+	if b.state == telemetry.BreakerOpen && time.Now().Before(b.openUntil) {
+		defer b.mu.Unlock()
 		return nil, b.refusal()
 	}
-	return &pass{b: b, generation: b.generation, kind: k, done: done, breakerOpen: b.closed}, nil
+	var c *change
+	if b.state == telemetry.BreakerOpen {
+		c = b.moveTo(telemetry.BreakerHalfOpen)
+	}
+	p := &pass{b: b, generation: b.generation, kind: probes, breakerOpen: b.closed}
+	b.mu.Unlock()
+	b.report(c)
+	return p, nil
 }
 
 // refusal is the error of a call that is not admitted. mu is held.
@@ -225,8 +215,8 @@ func (b *breaker) refused() error {
 // refuses gives the error that enter would give now; nil if it would admit a call.
 func (b *breaker) refuses() error {
 	b.mu.Lock()
-	defer b.unlock()
-	if b.steps.State() != gobreaker.StateClosed {
+	defer b.mu.Unlock()
+	if b.state != telemetry.BreakerClosed {
 		return b.refusal()
 	}
 	return nil
@@ -236,8 +226,8 @@ func (b *breaker) refuses() error {
 // not closed, or no call was served since one failed or was excused.
 func (b *breaker) inDoubt() bool {
 	b.mu.Lock()
-	defer b.unlock()
-	return b.doubted || b.steps.State() != gobreaker.StateClosed
+	defer b.mu.Unlock()
+	return b.doubted || b.state != telemetry.BreakerClosed
 }
 
 // while derives a context that also ends when the breaker opens.
@@ -249,29 +239,34 @@ func (p *pass) while(ctx context.Context) (context.Context, func()) {
 
 // leave records how the call ended; err is why it was not served, or the refusal.
 func (p *pass) leave(v outcome, err error) {
-	b := p.b
-	b.mu.Lock()
-	defer b.unlock()
-	// State moves an open breaker to half-open if its time has passed, which is a new generation.
-	b.steps.State()
+	p.b.mu.Lock()
+	c := p.b.count(p, v, err)
+	p.b.mu.Unlock()
+	p.b.report(c)
+}
+
+// count counts a call that ended. mu is held.
+func (b *breaker) count(p *pass, v outcome, err error) *change {
 	if p.generation != b.generation {
-		return // gobreaker would not count it either
+		return nil
 	}
 	switch v {
 	case served:
 		b.streaks.answered(p.kind, err != nil)
 		b.doubted = b.streaks[probes] > 0
-		p.done(nil)
+		if b.state == telemetry.BreakerHalfOpen {
+			return b.moveTo(telemetry.BreakerClosed)
+		}
 	case excused:
 		b.doubt()
-		p.done(errExcused)
 	case failed:
 		b.doubt()
 		b.lastError = err
-		b.decisive = b.streaks.failed(p.kind) >= b.cfg.Failures || rpc.Unreachable(err)
-		p.done(errFailed)
-		b.decisive = false
+		if b.streaks.failed(p.kind) >= b.cfg.Failures || b.state == telemetry.BreakerHalfOpen || rpc.Unreachable(err) {
+			return b.moveTo(telemetry.BreakerOpen)
+		}
 	}
+	return nil
 }
 
 // doubt marks the replica as doubted and wakes the prober. mu is held.
@@ -287,11 +282,11 @@ func (b *breaker) doubt() {
 // healthy is the interval for a replica that is not in doubt.
 func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duration {
 	b.mu.Lock()
-	defer b.unlock()
+	defer b.mu.Unlock()
 	next := began.Add(healthy)
-	if state := b.steps.State(); state != gobreaker.StateClosed || b.doubted {
+	if b.state != telemetry.BreakerClosed || b.doubted {
 		next = began.Add(min(healthy, b.cfg.ProbeEvery))
-		if state == gobreaker.StateOpen && b.openUntil.Before(next) {
+		if b.state == telemetry.BreakerOpen && b.openUntil.Before(next) {
 			next = b.openUntil
 		}
 	}
@@ -301,21 +296,15 @@ func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duratio
 // ailing reports whether the replica did not answer its last probe, or its breaker is not closed.
 func (b *breaker) ailing() bool {
 	b.mu.Lock()
-	defer b.unlock()
-	return b.streaks[probes] > 0 || b.steps.State() != gobreaker.StateClosed
+	defer b.mu.Unlock()
+	return b.streaks[probes] > 0 || b.state != telemetry.BreakerClosed
 }
 
-// view is a breaker's state for the API and the console.
-type view struct {
-	state gobreaker.State
-	since time.Time
-	err   error
-}
-
-func (b *breaker) view() view {
+// view gives the state, when it last opened or closed, and the error of the newest failed call.
+func (b *breaker) view() (state telemetry.BreakerState, since time.Time, err error) {
 	b.mu.Lock()
-	defer b.unlock()
-	return view{state: b.steps.State(), since: b.since, err: b.lastError}
+	defer b.mu.Unlock()
+	return b.state, b.since, b.lastError
 }
 
 // timing is how long a call took, and how long it was allowed to take.

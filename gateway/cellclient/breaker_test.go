@@ -8,19 +8,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
 // A call that began before a change of the breaker's state does not count after it.
 func TestLateNewsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(BreakerConfig{Failures: 1, Window: time.Minute, OpenFor: time.Second}, func(change) {})
+		b := newBreaker(BreakerConfig{Failures: 1, OpenFor: time.Second}, func(change) {})
 		enter := func() *pass {
 			p, err := b.enter(asks)
 			if err != nil {
@@ -33,24 +33,24 @@ func TestLateNewsDoNotCount(t *testing.T) {
 		if _, err := b.enter(asks); !errors.Is(err, ErrNotSent) || fault.KindOf(err) != fault.CellUnavailable {
 			t.Fatalf("open: %v", err)
 		}
-		time.Sleep(time.Second + expiryMargin) // virtual
+		if _, err := b.enterProbe(); err == nil {
+			t.Error("a probe within the open time")
+		}
+		time.Sleep(time.Second) // virtual
 		old.leave(failed, fault.New(fault.Internal, "from before"))
-		if s := b.view().state; s != gobreaker.StateHalfOpen {
+		probe, err := b.enterProbe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, _, _ := b.view(); s != telemetry.BreakerHalfOpen {
 			t.Fatalf("after the open time: %v", s)
 		}
 		if _, err := b.enter(asks); err == nil {
 			t.Error("a user's call is the probe")
 		}
-		probe, err := b.enterProbe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.enterProbe(); err == nil {
-			t.Error("two probes at once")
-		}
 		probe.leave(served, nil)
 		older.leave(failed, fault.New(fault.Internal, "from before"))
-		if s := b.view().state; s != gobreaker.StateClosed {
+		if s, _, _ := b.view(); s != telemetry.BreakerClosed {
 			t.Errorf("after the probe: %v", s)
 		}
 		enter().leave(served, nil)
@@ -111,19 +111,19 @@ func TestStreaksAreOfTheirOwn(t *testing.T) {
 		enter   func(b *breaker) (*pass, error)
 		between func(b *breaker) (*pass, error)
 		err     error
-		want    gobreaker.State
+		want    telemetry.BreakerState
 	}{
-		"probes, users served":  {(*breaker).enterProbe, entering(commits), nil, gobreaker.StateOpen},
-		"writes, users served":  {entering(commits), entering(asks), nil, gobreaker.StateOpen},
-		"writes, probes served": {entering(commits), (*breaker).enterProbe, nil, gobreaker.StateOpen},
-		"writes, one refused":   {entering(commits), entering(commits), fault.New(fault.Overloaded, "full"), gobreaker.StateOpen},
-		"writes, one served":    {entering(commits), entering(commits), nil, gobreaker.StateClosed},
-		"reads, others served":  {entering(asks), entering(asks), nil, gobreaker.StateClosed},
+		"probes, users served":  {(*breaker).enterProbe, entering(commits), nil, telemetry.BreakerOpen},
+		"writes, users served":  {entering(commits), entering(asks), nil, telemetry.BreakerOpen},
+		"writes, probes served": {entering(commits), (*breaker).enterProbe, nil, telemetry.BreakerOpen},
+		"writes, one refused":   {entering(commits), entering(commits), fault.New(fault.Overloaded, "full"), telemetry.BreakerOpen},
+		"writes, one served":    {entering(commits), entering(commits), nil, telemetry.BreakerClosed},
+		"reads, others served":  {entering(asks), entering(asks), nil, telemetry.BreakerClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBreaker(BreakerConfig{Failures: failures, Window: time.Minute, OpenFor: time.Minute}, func(change) {})
+			b := newBreaker(BreakerConfig{Failures: failures, OpenFor: time.Minute}, func(change) {})
 			for range failures {
-				if s := b.view().state; s != gobreaker.StateClosed {
+				if s, _, _ := b.view(); s != telemetry.BreakerClosed {
 					t.Fatalf("%v too early", s)
 				}
 				for _, step := range []struct {
@@ -138,7 +138,7 @@ func TestStreaksAreOfTheirOwn(t *testing.T) {
 					p.leave(step.v, step.err)
 				}
 			}
-			if s := b.view().state; s != c.want {
+			if s, _, _ := b.view(); s != c.want {
 				t.Errorf("the breaker is %v", s)
 			}
 		})

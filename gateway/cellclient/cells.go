@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
 	"google.golang.org/grpc"
 
 	"cellgate/internal/telemetry"
@@ -27,8 +26,6 @@ type Deps struct {
 	Dial func(target string) (*grpc.ClientConn, error)
 	Log  *slog.Logger
 	Now  func() time.Time
-	// OnBreaker is called after every change of a replica's breaker; nil for nobody.
-	OnBreaker func(cell, replica string, from, to gobreaker.State)
 	// Telemetry may be nil.
 	Telemetry *telemetry.Gateway
 }
@@ -36,12 +33,11 @@ type Deps struct {
 // Cells are all configured cells. Safe for concurrent use.
 type Cells struct {
 	// All has them in the order of configuration; it is not changed.
-	All       []*Cell
-	cfg       Config
-	log       *slog.Logger
-	now       func() time.Time
-	tel       *telemetry.Gateway
-	onBreaker func(cell, replica string, from, to gobreaker.State)
+	All []*Cell
+	cfg Config
+	log *slog.Logger
+	now func() time.Time
+	tel *telemetry.Gateway
 	// ctx ends with Close. Tasks are the goroutines that outlive the request that started them: batches of
 	// proposals and releases. All are bounded by their own timeouts.
 	ctx   context.Context
@@ -51,7 +47,7 @@ type Cells struct {
 
 // New makes the cells and their connections. It sends nothing; Watch and the first call do.
 func New(list []CellConfig, cfg Config, deps Deps) (*Cells, error) {
-	cs := &Cells{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry, onBreaker: deps.OnBreaker}
+	cs := &Cells{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry}
 	cs.ctx, cs.end = context.WithCancel(context.Background())
 	for _, c := range list {
 		made, err := newCell(c, deps.Dial, cs)

@@ -160,7 +160,7 @@ func start(t *testing.T, change func(*Config), replicas ...*stub) *Cell {
 		})
 	}
 	cfg := Config{ProposeBudget: 250 * time.Millisecond, ClaimBudget: time.Minute, Breaker: BreakerConfig{
-		Failures: 5, Window: 3 * time.Minute, OpenFor: time.Second, ProbeEvery: 500 * time.Millisecond, ProbeBudget: 500 * time.Millisecond,
+		Failures: 5, OpenFor: time.Second, ProbeEvery: 500 * time.Millisecond, ProbeBudget: 500 * time.Millisecond,
 	}}
 	if change != nil {
 		change(&cfg)

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"cellgate/internal/telemetry"
 )
 
@@ -92,17 +90,13 @@ func (cs *Cells) probe(ctx context.Context, r *Replica, answered func(context.Co
 	}
 }
 
-// breakerChanged logs when users' calls stop and resume, and calls OnBreaker. Changes between
-// open and half-open are not logged.
+// breakerChanged logs when users' calls stop and resume. Changes between open and half-open are not logged.
 func (cs *Cells) breakerChanged(r *Replica, c change) {
 	switch {
-	case c.from == gobreaker.StateClosed:
+	case c.from == telemetry.BreakerClosed:
 		cs.log.Warn("breaker opens: the replica is not asked", "cell", r.cell.Name(), "replica", r.Addr, "error", c.cause)
-	case c.to == gobreaker.StateClosed:
+	case c.to == telemetry.BreakerClosed:
 		cs.log.Info("breaker closes: the replica is asked again", "cell", r.cell.Name(), "replica", r.Addr, "after", c.after.Round(time.Millisecond))
 	}
-	r.breakerTelemetry.Moved(telemetry.BreakerState(c.to))
-	if cs.onBreaker != nil {
-		cs.onBreaker(r.cell.Name(), r.Addr, c.from, c.to)
-	}
+	r.breakerTelemetry.Moved(c.to)
 }

@@ -119,7 +119,7 @@ func TestCall_AllReplicasFail_RetriesHaveABudget(t *testing.T) {
 			return nil
 		}
 		a, b := &stub{}, &stub{}
-		c := start(t, func(c *Config) { c.Breaker.Failures, c.Breaker.Window = 1<<30, 24*time.Hour }, a, b)
+		c := start(t, func(c *Config) { c.Breaker.Failures = 1 << 30 }, a, b)
 		for _, r := range c.Replicas { // so many successes that the share of failures opens nothing
 			for range 2000 {
 				p, err := r.breaker.enter(asks)

@@ -1,11 +1,12 @@
 package cellclient
 
 import (
+	"cmp"
 	"context"
 
-	"github.com/sony/gobreaker/v2"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -14,23 +15,20 @@ import (
 func (c *Cell) ReplicaStates() []*cellgatev1.ReplicaState {
 	var out []*cellgatev1.ReplicaState
 	for _, r := range c.Replicas {
-		v := r.breaker.view()
-		s := &cellgatev1.ReplicaState{Address: r.Addr, Breaker: shownStates[v.state], Since: timestamppb.New(v.since), Loading: r.loading.Load()}
-		switch {
-		case r.wrongCellError() != nil:
-			s.LastError = ReasonOf(r.wrongCellError())
-		case v.err != nil:
-			s.LastError = ReasonOf(v.err)
+		state, since, err := r.breaker.view()
+		s := &cellgatev1.ReplicaState{Address: r.Addr, Breaker: shownStates[state], Since: timestamppb.New(since), Loading: r.loading.Load()}
+		if err := cmp.Or(r.wrongCellError(), err); err != nil {
+			s.LastError = ReasonOf(err)
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-var shownStates = map[gobreaker.State]cellgatev1.BreakerState{
-	gobreaker.StateClosed:   cellgatev1.BreakerState_CLOSED,
-	gobreaker.StateOpen:     cellgatev1.BreakerState_OPEN,
-	gobreaker.StateHalfOpen: cellgatev1.BreakerState_HALF_OPEN,
+var shownStates = map[telemetry.BreakerState]cellgatev1.BreakerState{
+	telemetry.BreakerClosed:   cellgatev1.BreakerState_CLOSED,
+	telemetry.BreakerOpen:     cellgatev1.BreakerState_OPEN,
+	telemetry.BreakerHalfOpen: cellgatev1.BreakerState_HALF_OPEN,
 }
 
 func (r *Replica) ListFindings(ctx context.Context) (*cellv1.ListFindingsResponse, error) {

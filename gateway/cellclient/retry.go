@@ -38,6 +38,17 @@ func (b *retryBudget) spend() bool {
 	return true
 }
 
+// kindOf is the kind of a user's call. Writes of decisions are asks, since they do not wait
+// for the disk.
+func kindOf(req any) callKind {
+	switch req.(type) {
+	case *cellv1.ClaimBatchRequest, *cellv1.PutFactsRequest, *cellv1.SetAdminStateRequest, *cellv1.RemoveHostRequest,
+		*cellv1.WritePlacementRequest, *cellv1.ChangeNameRequest:
+		return commits
+	}
+	return asks
+}
+
 // repeatable reports whether a call may be sent to another replica if its outcome is unknown. A claim may not: it is
 // released and planned again under another id. A change of an admin state or of facts may not: the first copy would
 // overtake the second (updateIfCurrent), and a caller that named a generation would get that refusal. Calls that are

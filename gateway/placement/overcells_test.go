@@ -39,7 +39,7 @@ func overCells(t *testing.T) func() placement.Backend {
 			list = append(list, cellclient.CellConfig{Name: name, UUID: uuid, Replicas: []string{name}})
 		}
 		cfg := cellclient.Config{ProposeBudget: time.Minute, ClaimBudget: time.Minute, Breaker: cellclient.BreakerConfig{
-			Failures: 5, Window: 3 * time.Minute, OpenFor: time.Second, ProbeEvery: time.Minute, ProbeBudget: time.Second,
+			Failures: 5, OpenFor: time.Second, ProbeEvery: time.Minute, ProbeBudget: time.Second,
 		}}
 		all, err := cellclient.New(list, cfg, cellclient.Deps{Log: log, Now: time.Now, Dial: func(target string) (*grpc.ClientConn, error) {
 			return rpc.Dial("passthrough:///"+target, grpc.WithContextDialer(func(ctx context.Context, name string) (net.Conn, error) {

@@ -35,7 +35,7 @@ func newService(t *testing.T, by rules.Config) *Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cells, err := cellclient.New([]cellclient.CellConfig{{Name: "cell1", Replicas: []string{"cell1"}}}, cellclient.Config{Breaker: cellclient.BreakerConfig{Window: time.Minute}}, cellclient.Deps{
+	cells, err := cellclient.New([]cellclient.CellConfig{{Name: "cell1", Replicas: []string{"cell1"}}}, cellclient.Config{}, cellclient.Deps{
 		Dial: func(target string) (*grpc.ClientConn, error) { return rpc.Dial("passthrough:///" + target) }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err != nil {

@@ -43,7 +43,6 @@ func (l *loader) checkGateway(g Gateway) {
 	l.listen("gateway.grpc", g.GRPC, g.Insecure, exposes("gateway.tls", g.TLS))
 	l.atMost("gateway.propose_budget", g.ProposeBudget, "max_deadline", g.MaxDeadline)
 	l.atMost("gateway.claim_budget", g.ClaimBudget, "max_deadline", g.MaxDeadline)
-	l.checkBreaker(g)
 	l.checkNova(g)
 	l.novaRelease("gateway.nova.nova_release", g.Nova.Release)
 	if len(g.Cells) == 0 {
@@ -82,13 +81,6 @@ func (l *loader) checkGateway(g Gateway) {
 	}
 	if g.WeighMultiplier != 1 && g.WeighExpression == "" {
 		l.bad("gateway.weigh_multiplier", "is of use with weigh_expression only")
-	}
-}
-
-func (l *loader) checkBreaker(g Gateway) {
-	b := g.Breaker
-	if longest := max(g.ProposeBudget, g.ClaimBudget, b.ProbeBudget); b.Window <= longest {
-		l.bad("gateway.breaker.window", "%v is not longer than every budget (%v): calls that take as long would not count", b.Window, longest)
 	}
 }
 

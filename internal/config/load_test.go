@@ -213,8 +213,8 @@ func TestProblemsNameTheirPlaceAndTheNearestKey(t *testing.T) {
 			want: []string{"c.yaml:3: gateway.ingress.max_mib: 8 is below max_caller_mib (16)", "c.yaml:3: gateway.ingress.max_connections: 1 is below 64"},
 		},
 		"breaker": {
-			file: head + "  breaker: {failures: 0, window: 2s, open_for: 0s}\n", flags: map[string]string{"gateway.breaker.probe_budget": "-1s"},
-			want: []string{"c.yaml:3: gateway.breaker.failures: 0 is below 1", "c.yaml:3: gateway.breaker.window: 2s is not longer than every budget (2s)", "gateway.breaker.open_for: 0s is not above 0", "--breaker-probe-budget: gateway.breaker.probe_budget: -1s is not above 0"},
+			file: head + "  breaker: {failures: 0, open_for: 0s}\n", flags: map[string]string{"gateway.breaker.probe_budget": "-1s"},
+			want: []string{"c.yaml:3: gateway.breaker.failures: 0 is below 1", "gateway.breaker.open_for: 0s is not above 0", "--breaker-probe-budget: gateway.breaker.probe_budget: -1s is not above 0"},
 		},
 		"same cell twice": {
 			file: "gateway:\n  cells:\n    - &a {name: a, uuid: c0000000-0000-4000-8000-000000000001, replicas: [h:1]}\n    - *a\n",

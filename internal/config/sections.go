@@ -187,7 +187,6 @@ type ClientTLS struct {
 // Breaker says when a gateway stops calling a cell's replica, and when it tries again.
 type Breaker struct {
 	Failures    int           `yaml:"failures" range:"1.." help:"calls that fail in a row before a replica is left alone; one that cannot be reached is at once"`
-	Window      time.Duration `yaml:"window" range:">0s.." help:"how long failures count; longer than every budget"`
 	OpenFor     time.Duration `yaml:"open_for" range:">0s.." help:"how long a replica is left alone before it is probed"`
 	ProbeEvery  time.Duration `yaml:"probe_every" range:">0s.." help:"how often a replica that is in doubt is probed"`
 	ProbeBudget time.Duration `yaml:"probe_budget" range:">0s.." help:"how long a replica may take to answer a probe"`
@@ -332,7 +331,7 @@ func Default() Config {
 			HTTP: "127.0.0.1:8080", GRPC: "127.0.0.1:9090", Ingress: ingress,
 			ProposeBudget: 250 * time.Millisecond, ClaimBudget: 2 * time.Second, MaxDeadline: 30 * time.Second,
 			Breaker: Breaker{
-				Failures: 5, Window: 10 * time.Second, OpenFor: time.Second,
+				Failures: 5, OpenFor: time.Second,
 				ProbeEvery: 500 * time.Millisecond, ProbeBudget: 500 * time.Millisecond,
 			},
 			DefaultAvailabilityZone: "nova",

@@ -114,7 +114,7 @@ func newCellgate(t *testing.T, w *cloud) *cellgateModel {
 
 	g, err := gateway.New(gateway.Config{
 		// The machine is loaded on purpose, and there is one cell to wait for.
-		ProposeBudget: 10 * time.Second, ClaimBudget: 10 * time.Second, Breaker: gateway.BreakerConfig{Window: time.Minute},
+		ProposeBudget: 10 * time.Second, ClaimBudget: 10 * time.Second,
 		Cells: []gateway.CellConfig{{Name: "cell1", UUID: cellUUID, Replicas: []string{cellAddr}}},
 	}, gateway.Deps{Log: log, Dial: func(target string) (*grpc.ClientConn, error) { return rpc.Dial(target) }})
 	must(t, err)
