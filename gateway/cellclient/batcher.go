@@ -81,6 +81,21 @@ func (w *waiting[Q, A]) isAbandoned(now time.Time) bool {
 	return w.ctx.Err() != nil || w.breakerOpen != nil && w.breakerOpen.Err() != nil
 }
 
+// await waits for the answer of a question. answered is false if its caller no longer waits.
+func (w *waiting[Q, A]) await() (answer A, answered bool) {
+	var breakerOpen <-chan struct{}
+	if w.breakerOpen != nil {
+		breakerOpen = w.breakerOpen.Done()
+	}
+	select {
+	case answer = <-w.done:
+		return answer, true
+	case <-w.ctx.Done():
+	case <-breakerOpen:
+	}
+	return answer, false
+}
+
 // put queues a question; it reports false if the queue is full.
 func (b *batcher[Q, A]) put(w *waiting[Q, A]) bool {
 	w.items, w.bytes = b.sizeOf(w.question)

@@ -28,38 +28,22 @@ const (
 	maxQueuedBytes = 64 << 20
 )
 
-// committer sends operations to one replica, and those of several requests in one call if
-// they queue. The operations of one request keep their order. A traced request's operations
-// go alone, and so do claims and swaps while the replica awaits the verdicts of hosts.
-type committer struct {
-	replica *Replica
-	ctx     context.Context // that of Cells
-	batcher[[]*cellv1.ClaimOp, committed]
-}
-
+// committed is the answer to the operations of one request.
 type committed struct {
 	outcomes []*cellv1.ClaimOutcome
 	err      error
 }
 
-func (c *committer) init(r *Replica, cs *Cells) {
-	c.replica, c.ctx = r, cs.ctx
-	c.batcher = batcher[[]*cellv1.ClaimOp, committed]{
-		tasks: &cs.Tasks, calls: maxCommits, items: maxOps, bytes: maxOpBytes, call: c.call,
-		maxItems: maxQueuedOps, maxBytes: maxQueuedBytes,
-		sizeOf: func(ops []*cellv1.ClaimOp) (int, int) {
-			size := 0
-			for _, op := range ops {
-				size += proto.Size(op)
-			}
-			return len(ops), size
-		},
+func sizeOfOps(ops []*cellv1.ClaimOp) (items, bytes int) {
+	for _, op := range ops {
+		bytes += proto.Size(op)
 	}
+	return len(ops), bytes
 }
 
-// commit does operations, within the bounds of one call, at the owner of the host that key names.
-// Errors are as those of Call; operations that still waited in the queue when their time was over
-// were not sent.
+// commit does operations, within the bounds of one call, at the owner of the host that key names. The operations of
+// several requests share a call if they queue; those of one request keep their order. Errors are as those of Call;
+// operations that still waited in the queue when their time was over were not sent.
 func (c *Cell) commit(ctx context.Context, key string, budget time.Duration, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
 	req := &cellv1.ClaimBatchRequest{Ops: ops}
 	a := callOptions{budget: budget, fullBudget: c.ClaimBudget, mayRepeat: repeatable(req), kind: commits, order: c.InOrder(key)}
@@ -67,9 +51,9 @@ func (c *Cell) commit(ctx context.Context, key string, budget time.Duration, ops
 		// In one batch, the replica's spans could not be children of each traced request's;
 		// and other requests would wait for the verdicts of these hosts.
 		if telemetry.Sampled(ctx) || r.awaits.Load() && placesAny(ops) {
-			return r.committer.sendBatch(ctx, req)
+			return r.sendOps(ctx, req)
 		}
-		return r.committer.commit(ctx, ops)
+		return r.commit(ctx, ops)
 	})
 }
 
@@ -79,51 +63,49 @@ func placesAny(ops []*cellv1.ClaimOp) bool {
 }
 
 // commit queues operations and waits until they are answered, or ctx ends.
-func (c *committer) commit(ctx context.Context, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
+func (r *Replica) commit(ctx context.Context, ops []*cellv1.ClaimOp) ([]*cellv1.ClaimOutcome, error) {
 	w := &waiting[[]*cellv1.ClaimOp, committed]{ctx: ctx, question: ops, done: make(chan committed, 1)}
-	if !c.batcher.put(w) {
-		return nil, c.full()
+	if !r.operations.put(w) {
+		return nil, r.queueFull()
 	}
-	select {
-	case got := <-w.done:
-		return got.outcomes, got.err
-	case <-ctx.Done():
-	}
+	got, answered := w.await()
 	switch {
-	case !c.batcher.withdraw(w):
+	case answered:
+		return got.outcomes, got.err
+	case !r.operations.withdraw(w):
 		return nil, ctx.Err()
-	case c.batcher.busy(w):
+	case r.operations.busy(w):
 		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, errBusy, ctx.Err())
 	}
 	return nil, fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
 }
 
-// full is the error of operations that find the queue full, with the time to wait before a
+// queueFull is the error of operations that find the queue full, with the time to wait before a
 // retry.
-func (c *committer) full() error {
-	c.replica.cell.Telemetry.QueueRefused()
-	e := fault.Wrap(fault.Overloaded, ErrNotSent, "too many operations wait for cell %s", c.replica.cell.Name())
-	e.RetryAfter = max(defaultRetryAfter, c.batcher.backlog())
+func (r *Replica) queueFull() error {
+	r.cell.Telemetry.QueueRefused()
+	e := fault.Wrap(fault.Overloaded, ErrNotSent, "too many operations wait for cell %s", r.cell.Name())
+	e.RetryAfter = max(defaultRetryAfter, r.operations.backlog())
 	return e
 }
 
-// call sends one batch. The call may take until the latest deadline of the callers.
-func (c *committer) call(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
+// commitBatch sends one batch. The call may take until the latest deadline of the callers.
+func (r *Replica) commitBatch(batch []*waiting[[]*cellv1.ClaimOp, committed]) bool {
 	if len(batch) == 1 {
 		w := batch[0]
-		outcomes, err := c.sendBatch(w.ctx, &cellv1.ClaimBatchRequest{Ops: w.question})
+		outcomes, err := r.sendOps(w.ctx, &cellv1.ClaimBatchRequest{Ops: w.question})
 		w.done <- committed{outcomes, err}
 		return err == nil
 	}
-	ctx, cancel := context.WithDeadline(c.ctx, until(batch))
+	ctx, cancel := context.WithDeadline(r.cells.ctx, until(batch))
 	req := &cellv1.ClaimBatchRequest{}
 	for _, w := range batch {
 		req.Ops = append(req.Ops, w.question...)
 	}
-	outcomes, err := c.sendBatch(ctx, req)
+	outcomes, err := r.sendOps(ctx, req)
 	cancel()
-	if mayBeOneOfThem(err) && c.replica.refuses() == nil {
-		return c.alone(batch, err)
+	if mayBeOneOfThem(err) && r.refuses() == nil {
+		return r.commitAlone(batch, err)
 	}
 	for _, w := range batch {
 		if err != nil {
@@ -148,14 +130,14 @@ func mayBeOneOfThem(err error) bool {
 	return kind == fault.InvalidRequest || kind == fault.Internal
 }
 
-// alone repeats a call that failed for one of its operations, with each caller's operations in a
+// commitAlone repeats a call that failed for one of its operations, with each caller's operations in a
 // call of their own. Repeating an operation that was done is harmless, except for a swap or a
 // transfer, which would undo later changes of the claim. These get the error if they may have
 // been done.
-func (c *committer) alone(batch []*waiting[[]*cellv1.ClaimOp, committed], err error) bool {
+func (r *Replica) commitAlone(batch []*waiting[[]*cellv1.ClaimOp, committed], err error) bool {
 	answered := false
 	for i, w := range batch {
-		if c.replica.refuses() != nil {
+		if r.refuses() != nil {
 			w.done <- committed{err: err}
 			continue
 		}
@@ -164,7 +146,7 @@ func (c *committer) alone(batch []*waiting[[]*cellv1.ClaimOp, committed], err er
 			w.done <- committed{err: err}
 			continue
 		}
-		answered = c.call(batch[i:i+1]) || answered
+		answered = r.commitBatch(batch[i:i+1]) || answered
 	}
 	return answered
 }
@@ -190,13 +172,13 @@ func noneDone(outcomes []*cellv1.ClaimOutcome) error {
 	return RefusalError(r.GetReason(), r.GetMessage())
 }
 
-// sendBatch sends one ClaimBatch and checks that every operation has an outcome.
-func (c *committer) sendBatch(ctx context.Context, req *cellv1.ClaimBatchRequest) ([]*cellv1.ClaimOutcome, error) {
+// sendOps sends one ClaimBatch and checks that every operation has an outcome.
+func (r *Replica) sendOps(ctx context.Context, req *cellv1.ClaimBatchRequest) ([]*cellv1.ClaimOutcome, error) {
 	began := time.Now()
-	resp, err := c.replica.client.ClaimBatch(ctx, req)
-	c.replica.cell.Telemetry.Called(ctx, req, time.Since(began), err)
+	resp, err := r.client.ClaimBatch(ctx, req)
+	r.cell.Telemetry.Called(ctx, req, time.Since(began), err)
 	if err == nil && len(resp.GetOutcomes()) != len(req.GetOps()) {
-		err = fault.New(fault.Internal, "cell %s answered %d of %d operations", c.replica.cell.Name(), len(resp.GetOutcomes()), len(req.GetOps()))
+		err = fault.New(fault.Internal, "cell %s answered %d of %d operations", r.cell.Name(), len(resp.GetOutcomes()), len(req.GetOps()))
 	}
 	return resp.GetOutcomes(), err
 }

@@ -195,7 +195,7 @@ func TestCommit_QueuedUntilItsTimeEnds_WasNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{}
 		c := start(t, func(c *Config) { c.ClaimBudget = time.Second }, s)
-		c.Replicas[0].committer.calls = 1
+		c.Replicas[0].operations.calls = 1
 		before, gate := gated(nil)
 		defer close(gate)
 		s.hook(before)
@@ -219,12 +219,12 @@ func TestCommit_AnswerLostThenQueued_MayBeDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost, busy := &stub{after: func(any) error { return fault.New(fault.CellUnavailable, "the answer is lost") }}, &stub{}
 		c := start(t, func(c *Config) { c.ClaimBudget = time.Second }, lost, busy)
-		c.Replicas[1].committer.calls = 1
+		c.Replicas[1].operations.calls = 1
 		before, gate := gated(nil)
 		busy.hook(before)
 		first := make(chan error, 1)
 		go func() {
-			_, err := c.Replicas[1].committer.commit(t.Context(), claims("first"))
+			_, err := c.Replicas[1].commit(t.Context(), claims("first"))
 			first <- err
 		}()
 		synctest.Wait()
@@ -243,7 +243,7 @@ func TestCommit_QueueFull_RefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stub{}
 		c := start(t, nil, s)
-		c.Replicas[0].committer.calls, c.Replicas[0].committer.maxItems = 1, 2
+		c.Replicas[0].operations.calls, c.Replicas[0].operations.maxItems = 1, 2
 		before, gate := gated(nil)
 		s.hook(before)
 		first := send(t.Context(), c, claim("a"))
@@ -272,7 +272,7 @@ func TestCommit_ReplicaStops_RestGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stops, next := &stub{stopsAt: 1}, &stub{}
 		c := start(t, nil, stops, next)
-		c.Replicas[0].committer.calls = 1
+		c.Replicas[0].operations.calls = 1
 		before, gate := gated(nil)
 		stops.hook(before)
 		errs := send(t.Context(), c, release("first"), release("done"), release("refused"), release("refused too"))

@@ -1,10 +1,10 @@
 package cellclient
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -25,21 +25,6 @@ const (
 	maxBatchBytes   = rpc.MaxMessageBytes / 2
 )
 
-// proposer sends queries to one replica; see batcher.
-type proposer struct {
-	replica *Replica
-	// ctx is the context of Cells, and bounds all calls.
-	ctx context.Context
-	tel *telemetry.Gateway
-	// upToDate takes the queries before which the replica reads its journal, in calls of
-	// their own, so that no other query waits for that. plain takes all others.
-	plain, upToDate batcher[*cellv1.Query, Answer]
-
-	// answered is when a batch was last answered, as a duration since began.
-	began    time.Time
-	answered atomic.Int64
-}
-
 type Answer struct {
 	Proposal *cellv1.Proposal
 	By       *Replica
@@ -59,7 +44,7 @@ func (c *Cell) Propose(ctx context.Context, budget time.Duration, q *cellv1.Quer
 	defer func() { span.End(err) }()
 	a := callOptions{budget: budget, fullBudget: c.proposeBudget, mayRepeat: true, readOnly: true, order: order}
 	got, err := try(ctx, c, a, func(ctx context.Context, r *Replica, p *pass) (Answer, error) {
-		answer, err := r.proposer.propose(ctx, p.breakerOpen, q)
+		answer, err := r.propose(ctx, p.breakerOpen, q)
 		return Answer{Proposal: answer, By: r}, err
 	})
 	if err != nil {
@@ -75,38 +60,22 @@ func (c *Cell) Propose(ctx context.Context, budget time.Duration, q *cellv1.Quer
 	return got.Proposal, got.By, nil
 }
 
-func (p *proposer) init(r *Replica, cs *Cells) {
-	p.replica, p.ctx, p.tel, p.began = r, cs.ctx, cs.tel, time.Now()
-	for _, b := range []*batcher[*cellv1.Query, Answer]{&p.plain, &p.upToDate} {
-		*b = batcher[*cellv1.Query, Answer]{
-			tasks: &cs.Tasks, calls: maxBatches, items: maxBatchQueries, bytes: maxBatchBytes, call: p.call,
-			sizeOf: func(q *cellv1.Query) (int, int) { return 1, sizeOf(q) },
-		}
-	}
-}
-
 // propose queues a query and waits until it is answered, ctx ends, or the breaker opens,
 // which ends breakerOpen.
-func (p *proposer) propose(ctx, breakerOpen context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
-	since := time.Since(p.began)
-	a := &waiting[*cellv1.Query, Answer]{ctx: ctx, breakerOpen: breakerOpen, question: q, done: make(chan Answer, 1)}
-	_, a.wait = p.tel.Span(ctx, telemetry.SpanBatchWait)
-	line := &p.plain
+func (r *Replica) propose(ctx, breakerOpen context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
+	w := &waiting[*cellv1.Query, Answer]{ctx: ctx, breakerOpen: breakerOpen, question: q, done: make(chan Answer, 1)}
+	_, w.wait = r.cells.tel.Span(ctx, telemetry.SpanBatchWait)
+	line := &r.queries
 	if q.GetUpToDate() && q.GetTableVersion() == "" {
-		line = &p.upToDate
+		line = &r.upToDate
 	}
-	line.put(a)
-	var got Answer
-	select {
-	case got = <-a.done:
-	case <-ctx.Done():
-		got.Err = ctx.Err()
-		line.withdraw(a)
-	case <-breakerOpen.Done():
-		got.Err = breakerOpen.Err()
-		line.withdraw(a)
+	line.put(w)
+	got, answered := w.await()
+	if !answered {
+		got.Err = cmp.Or(ctx.Err(), breakerOpen.Err())
+		line.withdraw(w)
 	}
-	if late := ctx.Err() != nil || rpc.TimedOut(got.Err); late && got.Err != nil && p.answered.Load() > int64(since) {
+	if late := ctx.Err() != nil || rpc.TimedOut(got.Err); late && got.Err != nil && line.busy(w) {
 		got.Err = errBusy
 	}
 	return got.Proposal, got.Err
@@ -122,16 +91,17 @@ func sizeOf(q *cellv1.Query) int {
 	return size
 }
 
-// call runs one ProposeBatch, until the latest deadline of its queries or until the breaker opens.
-func (p *proposer) call(batch []*waiting[*cellv1.Query, Answer]) bool {
+// proposeBatch runs one ProposeBatch, until the latest deadline of its queries or until the breaker opens.
+func (r *Replica) proposeBatch(batch []*waiting[*cellv1.Query, Answer]) bool {
+	tel := r.cells.tel
 	req := &cellv1.ProposeBatchRequest{}
 	calls := make([]telemetry.Span, len(batch))
-	p.tel.Sent(len(batch))
+	tel.Sent(len(batch))
 	began := time.Now()
 	for i, a := range batch {
 		query := a.question
 		a.wait.End(nil)
-		if _, calls[i] = p.tel.Span(a.ctx, telemetry.SpanCall); calls[i].On() {
+		if _, calls[i] = tel.Span(a.ctx, telemetry.SpanCall); calls[i].On() {
 			calls[i].Int(telemetry.AttrBatch, len(batch))
 			// The query may be on its way to another replica too, so it must not be changed.
 			query = proto.CloneOf(query)
@@ -139,16 +109,13 @@ func (p *proposer) call(batch []*waiting[*cellv1.Query, Answer]) bool {
 		}
 		req.Queries = append(req.Queries, query)
 	}
-	ctx, cancel := context.WithDeadline(p.ctx, until(batch))
+	ctx, cancel := context.WithDeadline(r.cells.ctx, until(batch))
 	defer cancel()
 	defer context.AfterFunc(batch[0].breakerOpen, cancel)()
-	resp, err := p.replica.client.ProposeBatch(ctx, req)
-	p.replica.cell.Telemetry.Called(ctx, req, time.Since(began), err)
-	if err == nil {
-		p.answered.Store(int64(time.Since(p.began)))
-		if len(resp.GetProposals()) != len(batch) {
-			err = fault.New(fault.Internal, "cell %s answered %d of %d queries", p.replica.cell.Name(), len(resp.GetProposals()), len(batch))
-		}
+	resp, err := r.client.ProposeBatch(ctx, req)
+	r.cell.Telemetry.Called(ctx, req, time.Since(began), err)
+	if err == nil && len(resp.GetProposals()) != len(batch) {
+		err = fault.New(fault.Internal, "cell %s answered %d of %d queries", r.cell.Name(), len(resp.GetProposals()), len(batch))
 	}
 	for i, a := range batch {
 		calls[i].End(err)

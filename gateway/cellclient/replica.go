@@ -20,16 +20,19 @@ import (
 // Replica is one scheduler of a cell: its connection, its breaker, and its queues of
 // proposals, of operations and of searches for claims.
 type Replica struct {
+	cells            *Cells
 	cell             *Cell
 	Addr             string
 	conn             *grpc.ClientConn
 	client           cellv1.CellSchedulerClient
 	placement        cellv1.CellPlacementClient
 	breaker          *breaker
-	proposer         proposer
-	committer        committer
-	finder           finder
 	breakerTelemetry *telemetry.Breaker
+	// upToDate takes the queries before which the replica reads its journal, in calls of their own, so that no other
+	// query waits for that. queries takes all others.
+	queries, upToDate batcher[*cellv1.Query, Answer]
+	operations        batcher[[]*cellv1.ClaimOp, committed]
+	searches          batcher[string, foundClaim]
 	// wrongCell says which other cell answers at the address; nil if the configured cell
 	// does, or none has answered yet.
 	wrongCell atomic.Pointer[string]
@@ -45,12 +48,23 @@ type Replica struct {
 func newReplica(c *Cell, addr string, conn *grpc.ClientConn, cs *Cells) *Replica {
 	calls := &admitted{ClientConnInterface: conn, cell: c, replica: addr, log: cs.log}
 	r := &Replica{
-		cell: c, Addr: addr, breakerTelemetry: c.Telemetry.Breaker(addr), conn: conn,
+		cells: cs, cell: c, Addr: addr, breakerTelemetry: c.Telemetry.Breaker(addr), conn: conn,
 		client: cellv1.NewCellSchedulerClient(calls), placement: cellv1.NewCellPlacementClient(calls),
 	}
-	r.proposer.init(r, cs)
-	r.committer.init(r, cs)
-	r.finder.init(r, cs)
+	for _, b := range []*batcher[*cellv1.Query, Answer]{&r.queries, &r.upToDate} {
+		*b = batcher[*cellv1.Query, Answer]{
+			tasks: &cs.Tasks, call: r.proposeBatch, calls: maxBatches, items: maxBatchQueries, bytes: maxBatchBytes,
+			sizeOf: func(q *cellv1.Query) (int, int) { return 1, sizeOf(q) },
+		}
+	}
+	r.operations = batcher[[]*cellv1.ClaimOp, committed]{
+		tasks: &cs.Tasks, call: r.commitBatch, calls: maxCommits, items: maxOps, bytes: maxOpBytes,
+		maxItems: maxQueuedOps, maxBytes: maxQueuedBytes, sizeOf: sizeOfOps,
+	}
+	r.searches = batcher[string, foundClaim]{
+		tasks: &cs.Tasks, call: r.searchBatch, calls: maxBatches, items: maxFound, bytes: maxBatchBytes,
+		sizeOf: func(id string) (int, int) { return 1, len(id) },
+	}
 	r.breaker = newBreaker(cs.cfg.Breaker, func(ch change) { cs.breakerChanged(r, ch) })
 	return r
 }
