@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -237,32 +236,9 @@ func (s *stoppable) Run(ctx context.Context) error {
 type used struct{ cell, agents time.Duration }
 
 func (b *agentsBench) usage() used {
-	return used{cpuTimeOf(b.t, b.cell.cmd.Process.Pid), cpuTimeOf(b.t, os.Getpid())}
-}
-
-// cpuTimeOf gives a process's CPU time, in ticks of 10 ms.
-func cpuTimeOf(t *testing.T, pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond
-}
-
-func rssOf(t *testing.T, pid int) int {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := regexp.MustCompile(`VmRSS:\s+(\d+)`).FindSubmatch(text)
-	n, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	cpu := cpuOf(b.cell.cmd.Process.Pid)
+	return used{seconds(cpu.Server), seconds(cpu.Client)}
 }
 
 // report prints one phase as a row.
@@ -275,13 +251,14 @@ func (b *agentsBench) report(name string, took time.Duration, before used) {
 		}
 		return all[min(len(all)-1, int(q*float64(len(all))))].Round(100 * time.Microsecond)
 	}
+	perHost := func(pid int) float64 { return float64(memoryOf(pid)>>10) / float64(b.hosts) }
 	per := func(d time.Duration) string {
 		return fmt.Sprintf("%.2f µs a host and second", float64(d.Microseconds())/float64(b.hosts)/took.Seconds())
 	}
 	b.t.Logf("| %s | %v | %d changes | p50 %v p99 %v max %v | cell: CPU %v (%s), RSS %.1f KiB a host | agents: CPU %v (%s), RSS %.1f KiB a host | writes %.0f in %.0f transactions |",
 		name, took.Round(10*time.Millisecond), len(all), at(0.5), at(0.99), at(1),
-		now.cell-before.cell, per(now.cell-before.cell), float64(rssOf(b.t, b.cell.cmd.Process.Pid))/float64(b.hosts),
-		now.agents-before.agents, per(now.agents-before.agents), float64(rssOf(b.t, os.Getpid()))/float64(b.hosts),
+		now.cell-before.cell, per(now.cell-before.cell), perHost(b.cell.cmd.Process.Pid),
+		now.agents-before.agents, per(now.agents-before.agents), perHost(os.Getpid()),
 		b.metric(`cellgate_cell_operations_total{[^}]*op="put_host"[^}]*}`), b.metric(`cellgate_cell_transactions_total{[^}]*}`))
 }
 

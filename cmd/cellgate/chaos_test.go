@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -296,7 +298,7 @@ func (p *promises) forget(live map[string]*cellgatev1.Claim) {
 // comparison with the last listed claims finds it.
 func (r *chaosRun) mustSeeTampering() {
 	victim := ""
-	for _, id := range sortedKeys(r.acknowledged.claims) {
+	for _, id := range slices.Sorted(maps.Keys(r.acknowledged.claims)) {
 		if c := r.acknowledged.claims[id]; c.confirmed && c.due(r.seen) && r.live[id] != nil {
 			victim = id
 			break

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -120,7 +121,7 @@ func (v *finding) bad(format string, args ...any) {
 // were listed, listed one after. settled: every lease of the client's is over.
 func (p *promises) compare(live map[string]*cellgatev1.Claim, at, listed time.Time, settled bool) *finding {
 	v := &finding{}
-	for _, id := range sortedKeys(p.claims) {
+	for _, id := range slices.Sorted(maps.Keys(p.claims)) {
 		c, l := p.claims[id], live[id]
 		what := fmt.Sprintf("claim %s (request %s, instance %s, %s on %s)", id, c.request, c.Consumer, c.Cell, c.Host)
 		if !c.ended.IsZero() && (c.confirmed || c.ended.Before(c.leased().Add(-leaseEarly))) {
@@ -166,7 +167,7 @@ func (p *promises) overdue(l *cellgatev1.Claim, at time.Time) bool {
 // strangers checks live claims that nobody was answered with, and instances with two claims.
 func (p *promises) strangers(v *finding, live map[string]*cellgatev1.Claim, at time.Time, settled bool) {
 	of := map[string][]string{}
-	for _, id := range sortedKeys(live) {
+	for _, id := range slices.Sorted(maps.Keys(live)) {
 		l := live[id]
 		if l.GetAdopted() {
 			continue
@@ -195,7 +196,7 @@ func (p *promises) strangers(v *finding, live map[string]*cellgatev1.Claim, at t
 			v.Leftover++
 		}
 	}
-	for _, consumer := range sortedKeys(of) {
+	for _, consumer := range slices.Sorted(maps.Keys(of)) {
 		if ids := of[consumer]; len(ids) > 1 {
 			v.bad("instance %s has %d live claims after every lease is over: %v", consumer, len(ids), ids)
 		}
@@ -274,13 +275,4 @@ func TestChaosCapacity_OrderOfClaimsAndAdoptions_FindsClaimsWithoutRoom(t *testi
 			t.Errorf("%s: %v", name, v.Problems)
 		}
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

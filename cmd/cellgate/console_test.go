@@ -461,11 +461,7 @@ type stoppableProxy struct {
 }
 
 func (p *stoppableProxy) listen(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
+	l := listen(t)
 	go func() {
 		for {
 			in, err := l.Accept()

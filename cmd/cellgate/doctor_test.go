@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,12 +147,7 @@ func TestDoctorOfAGateway_ManyCellsHang_AreAskedAtOnce(t *testing.T) {
 	const cells = 20
 	args := []string{"gateway", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}
 	for i := range cells {
-		l, err := net.Listen("tcp", "127.0.0.1:0") // and nobody accepts
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		args = append(args, "--cell", fmt.Sprintf("cell%d=%s", i, l.Addr()))
+		args = append(args, "--cell", fmt.Sprintf("cell%d=%s", i, listen(t).Addr())) // and nobody accepts
 	}
 	began := time.Now()
 	diagnoses(t, exitRefused, args...)
@@ -204,11 +198,7 @@ func TestDoctorKnowsWhoseCredentialsTheseAre(t *testing.T) {
 
 // What keeps a gateway from serving Nova's bus and the Placement API is found before its start.
 func TestDoctorOfAGateway_BusAndPlacement_AreExamined(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
+	l := listen(t)
 	args := []string{
 		"gateway", "--cell", "cell1=" + testaddr.Dead(t), "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
 		"--bus-enabled", "--bus-transport-url", "rabbit://u:p@127.0.0.1/", "--bus-write-allocations", "--bus-ca", "/nonexistent/ca.pem",

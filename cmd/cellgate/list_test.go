@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,20 +36,8 @@ func (p *pagingHosts) ListHosts(_ context.Context, in *cellgatev1.ListHostsReque
 }
 
 func TestList_SeveralPages_AreOneAnswer(t *testing.T) {
-	at, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, p := grpc.NewServer(), &pagingHosts{}
-	cellgatev1.RegisterHostsServer(s, p)
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(at) }()
-	defer func() {
-		s.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	at, p := listen(t), &pagingHosts{}
+	serveGRPC(t, at, func(s *grpc.Server) { cellgatev1.RegisterHostsServer(s, p) })
 	for _, c := range []struct {
 		limit string
 		hosts int

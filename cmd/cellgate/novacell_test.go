@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,20 +116,8 @@ func (l *listingCell) serve(t *testing.T) string { return serveCell(t, l) }
 // serveCell serves a scheduler and returns its address.
 func serveCell(t *testing.T, l cellv1.CellSchedulerServer) string {
 	t.Helper()
-	at, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := grpc.NewServer()
-	cellv1.RegisterCellSchedulerServer(s, l)
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(at) }()
-	t.Cleanup(func() {
-		s.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	at := listen(t)
+	serveGRPC(t, at, func(s *grpc.Server) { cellv1.RegisterCellSchedulerServer(s, l) })
 	return at.Addr().String()
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,7 +18,7 @@ import (
 
 // Writes that the Placement API acknowledged survive a kill of the process with the shards.
 func TestI3_KilledProcess_KeepsWhatThePlacementAPIWrote(t *testing.T) {
-	at := freeAddress(t)
+	at := freePort(t)
 	data := t.TempDir()
 	args := []string{
 		"dev", "--cells", "2", "--hosts", "2", "--data", data, "--placement", at,
@@ -75,17 +74,6 @@ func TestI3_KilledProcess_KeepsWhatThePlacementAPIWrote(t *testing.T) {
 	}
 }
 
-// freeAddress returns an address that nobody listens at now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 // sendPlacement sends a request with the newest microversion and requires a status.
 func sendPlacement(t *testing.T, at, method, path, body string, want int) string {
 	t.Helper()
@@ -114,7 +102,7 @@ func TestPlacement_GatewayAsksForCertificates_TokensAreEnough(t *testing.T) {
 	s := newSecured(t)
 	cell := launch(t, true, "cell", "--name", "one", "--uuid", "cccccccc-0000-4000-8000-000000000001", "--data", t.TempDir(), "--grpc", "127.0.0.1:0").
 		await(`cell starts.*grpc=(\S+)`)[1]
-	at := freeAddress(t)
+	at := freePort(t)
 	launch(t, true, append(withPlacement(cell, at), "--tls-cert", s.path("server.pem"), "--tls-key", s.path("server-key.pem"), "--tls-client-ca", s.caFile)...).
 		await("the Placement API is served")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+at+"/", http.NoBody)
@@ -150,11 +138,7 @@ func TestPlacement_OnTheNetwork_NeedsTLS(t *testing.T) {
 
 // The start names all that is wrong at once, each by the flag that mends it.
 func TestPlacement_PortsInUse_FlagsAreNamed(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
+	l := listen(t)
 	args := append(withPlacement("127.0.0.1:1", l.Addr().String()), "--tls-cert", "/nonexistent/cert", "--tls-key", "/nonexistent/key")
 	_, stderr, status := typed(t.Context(), "", args...)
 	for _, want := range []string{"give another address with --placement-listen", "/nonexistent/cert"} {

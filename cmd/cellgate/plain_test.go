@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"strings"
 	"testing"
 
@@ -23,11 +22,7 @@ var reading = [][]string{{"cells"}, {"hosts"}, {"claims", "list"}, {"select"}, {
 
 func TestCommands_NoGateway_ErrorNamesTheAddress(t *testing.T) {
 	dead := testaddr.Dead(t)
-	hung, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = hung.Close() }()
+	hung := listen(t)
 	says := func(args []string, addr, timeout, form, want string) {
 		t.Helper()
 		out, stderr, status := typed(t.Context(), "", append(args, "--addr", addr, "--timeout", timeout, "-o", form)...)

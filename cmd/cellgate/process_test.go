@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+
+	"google.golang.org/grpc"
 
 	"cellgate/internal/testwait"
 )
@@ -19,6 +22,32 @@ type process struct {
 	status chan int
 	lines  *lineQueue
 	log    *bytes.Buffer
+}
+
+// listen returns a listener at a free port; the test closes it.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// serveGRPC serves at l what register registers, until stop is called or the test ends.
+func serveGRPC(t *testing.T, l net.Listener, register func(*grpc.Server)) (stop func()) {
+	s, ended := grpc.NewServer(), make(chan error, 1)
+	register(s)
+	go func() { ended <- s.Serve(l) }()
+	stop = sync.OnceFunc(func() {
+		s.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // launch starts a command. await reads its output, or its log if fromLog. The command never blocks

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -29,11 +28,7 @@ func TestWhyTheGatewayIsNotReached(t *testing.T) {
 		at := p.await(`msg="gateway starts".* grpc=(\S+)`)[1]
 		return at
 	}
-	hangs, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = hangs.Close() }()
+	hangs := listen(t)
 	good, named, past, open := serve("server"), serve("elsewhere"), serve("past"), serve("")
 	cell := launch(t, true, "cell", "--name", "cell1", "--uuid", "c0000000-0000-4000-8000-000000000001", "--data", t.TempDir(), "--grpc", "127.0.0.1:0").await(`msg="cell starts".* grpc=(\S+)`)[1]
 	known := []string{"--ca", s.caFile, "--cert", ours, "--key", oursKey}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -34,20 +33,8 @@ func (refusing) Report(s grpc.BidiStreamingServer[agentv1.ReportRequest, agentv1
 
 // While a cell refuses an agent's state, the agent is not ready, and names the problem.
 func TestAnAgentWhoseStateIsRefusedSaysSo(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	agentv1.RegisterHostReportsServer(server, refusing{})
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	defer func() {
-		server.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}()
+	l := listen(t)
+	serveGRPC(t, l, func(s *grpc.Server) { agentv1.RegisterHostReportsServer(s, refusing{}) })
 	p := launch(t, true, "agent", "--cell", "cell1", "--replica", l.Addr().String(), "--hosts", "1", "--seed", "7", "--metrics", "127.0.0.1:0")
 	at := p.await(`msg="metrics are served" metrics=(\S+)`)[1]
 	p.await(`level=WARN msg="the cell refused the host's state: until it accepts one no heartbeat is sent there`)

@@ -85,7 +85,7 @@ func (b *stallsBench) run() {
 	b.measure(fmt.Sprintf("%d leases end within a second", b.leases), func(ctx context.Context) {
 		pauseUntil(ends)
 		for b.pending(ctx) > b.callers {
-			pauseFor(ctx, 500*time.Millisecond)
+			hold(ctx, 500*time.Millisecond)
 		}
 	})
 
@@ -94,7 +94,7 @@ func (b *stallsBench) run() {
 
 	b.measure(fmt.Sprintf("bursts of %d reports", b.source.Burst), func(ctx context.Context) {
 		b.source.pace <- bursts
-		pauseFor(ctx, b.phase)
+		hold(ctx, b.phase)
 		b.source.pace <- still
 	})
 	b.measure("all hosts are registered anew", func(ctx context.Context) {
@@ -243,7 +243,7 @@ func (b *stallsBench) measure(name string, beside func(context.Context)) {
 	began := time.Now()
 	beside(b.t.Context())
 	took := time.Since(began)
-	pauseFor(b.t.Context(), b.phase-took)
+	hold(b.t.Context(), b.phase-took)
 	_ = stop.Close()
 	if err := callers.Wait(); err != nil {
 		b.t.Fatalf("the callers: %v: ... %s", err, printed.Bytes()[max(0, printed.Len()-1000):])
@@ -295,7 +295,7 @@ func callForStalls(t *testing.T, web string) {
 					if failed.Add(1) == 1 {
 						fmt.Fprintln(os.Stderr, err)
 					}
-					pauseFor(ctx, 50*time.Millisecond)
+					hold(ctx, 50*time.Millisecond)
 				}
 			}
 		})
@@ -352,10 +352,3 @@ func (c *stallsCaller) call(method, path string, body []byte) ([]byte, error) {
 }
 
 func pauseUntil(t time.Time) { <-time.After(time.Until(t)) }
-
-func pauseFor(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}

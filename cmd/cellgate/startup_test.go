@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -136,11 +135,7 @@ func TestNoShardIsOpenedWhileOneIsWrong(t *testing.T) {
 // Problems with files, ports and directories are reported all at once, each with its setting, path
 // and remedy. Nothing is created.
 func TestStartup_SeveralProblems_ErrorNamesAll(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }()
+	taken := listen(t)
 	addr, dir := taken.Addr().String(), t.TempDir()
 	broken := testca.Put(dir, "tokens.yaml", []byte("- {sha256: 00, role: reader, name: a}\n"))
 	data := filepath.Join(testca.Put(dir, "file", nil), "below")

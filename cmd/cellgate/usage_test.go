@@ -147,11 +147,7 @@ func TestUnknownKeyOfAFileIsNamedWithItsLine(t *testing.T) {
 }
 
 func TestPortInUseChangesNothing(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
+	l := listen(t)
 	addr := l.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
 	for flag, value := range map[string]string{"grpc": addr, "http": addr, "cell-base-port": port, "placement": addr} {

@@ -34,15 +34,7 @@ func serveCells(t *testing.T, address string, cells *listingCells) (addr string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, ended := grpc.NewServer(), make(chan error, 1)
-	cellgatev1.RegisterCellsServer(s, cells)
-	go func() { ended <- s.Serve(at) }()
-	return at.Addr().String(), func() {
-		s.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
+	return at.Addr().String(), serveGRPC(t, at, func(s *grpc.Server) { cellgatev1.RegisterCellsServer(s, cells) })
 }
 
 func TestWatch_GatewayStartsAnew_GoesOn(t *testing.T) {
