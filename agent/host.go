@@ -24,7 +24,8 @@ type Host struct {
 	mu      sync.Mutex
 	state   *agentv1.FullState
 	changed chan struct{} // closed and replaced by Put
-	streams streams
+	// streams says for each replica to which the host has an open stream whether it has accepted a state there.
+	streams map[string]bool
 	// refusals say for each replica that refused the host's state, and accepted none since, what it refused.
 	refusals map[string]string
 	// puts is when the newest versions were put, indexed by version modulo its length.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -19,13 +20,14 @@ const (
 	simStart = 30 * time.Second
 )
 
-// computes run the confirmed claims of simulated hosts, as nova-compute would. A host reports the
+// Simulation is a Source of made-up hosts. Their states do not change, except for the instances of
+// claims that their cell confirms, which run as nova-compute would run them. A host reports the
 // instance of a confirmed claim from simStart on, and until the claim leaves the host. The instance
 // then makes room at once, before the next report. Claims with NUMA cells or devices do not run: the
 // host would have to report which of them the instances take.
-type computes struct {
+type Simulation struct {
 	hosts []*Host
-	// ran has, by host, the instances of the claims that ran, by claim_id. Only run uses it.
+	// ran has, by host, the instances of the claims that ran, by claim_id. Only Run uses it.
 	ran []map[string]string
 
 	mu sync.Mutex
@@ -34,41 +36,51 @@ type computes struct {
 	wake chan struct{}
 }
 
-func newComputes(hosts []*Host) *computes {
-	c := &computes{hosts: hosts, ran: make([]map[string]string, len(hosts)), due: map[int]time.Time{}, wake: make(chan struct{}, 1)}
-	for i, h := range hosts {
-		h.claims.onNews(func() { c.notifyClaims(i) })
+// NewSimulation makes hosts of a cell, whose service hosts are named after it. The seed decides
+// everything that samples/README.md leaves open: equal seeds give equal hosts, however many there are.
+func NewSimulation(seed uint64, cell string, hosts int) (*Simulation, error) {
+	if hosts < 1 {
+		return nil, fmt.Errorf("a simulation needs at least 1 host, not %d", hosts)
 	}
-	return c
+	s := &Simulation{hosts: make([]*Host, hosts), ran: make([]map[string]string, hosts), due: map[int]time.Time{}, wake: make(chan struct{}, 1)}
+	for i := range s.hosts {
+		h := NewHost(Simulate(seed, cell, i))
+		h.claims.onNews(func() { s.notifyClaims(i) })
+		s.hosts[i] = h
+	}
+	return s, nil
 }
 
+// Hosts are the made-up hosts.
+func (s *Simulation) Hosts() []*Host { return s.hosts }
+
 // notifyClaims records that a host's claims changed. It never blocks.
-func (c *computes) notifyClaims(host int) {
-	c.scheduleRead(host, time.Now().Add(simPace))
+func (s *Simulation) notifyClaims(host int) {
+	s.scheduleRead(host, time.Now().Add(simPace))
 	select {
-	case c.wake <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
 // scheduleRead makes a host due at a time, or earlier if it already is.
-func (c *computes) scheduleRead(host int, at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if due, is := c.due[host]; !is || at.Before(due) {
-		c.due[host] = at
+func (s *Simulation) scheduleRead(host int, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if due, is := s.due[host]; !is || at.Before(due) {
+		s.due[host] = at
 	}
 }
 
 // dueHosts returns the hosts that are due, and when the next one is; zero for none.
-func (c *computes) dueHosts(now time.Time) (hosts []int, next time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for host, at := range c.due {
+func (s *Simulation) dueHosts(now time.Time) (hosts []int, next time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for host, at := range s.due {
 		switch {
 		case !at.After(now):
 			hosts = append(hosts, host)
-			delete(c.due, host)
+			delete(s.due, host)
 		case next.IsZero() || at.Before(next):
 			next = at
 		}
@@ -77,8 +89,8 @@ func (c *computes) dueHosts(now time.Time) (hosts []int, next time.Time) {
 	return hosts, next
 }
 
-// run follows the claims until ctx ends.
-func (c *computes) run(ctx context.Context) error {
+// Run follows the claims that the hosts' cell confirms until ctx ends.
+func (s *Simulation) Run(ctx context.Context) error {
 	pace := stopped()
 	defer pace.Stop()
 	var next time.Time
@@ -86,7 +98,7 @@ func (c *computes) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.wake:
+		case <-s.wake:
 			if soon := time.Now().Add(simPace); next.IsZero() || soon.Before(next) {
 				next = soon
 				pace.Reset(simPace)
@@ -94,13 +106,13 @@ func (c *computes) run(ctx context.Context) error {
 			continue
 		case <-pace.C:
 		}
-		hosts, _ := c.dueHosts(time.Now())
+		hosts, _ := s.dueHosts(time.Now())
 		for _, i := range hosts {
-			if at := c.follow(i); !at.IsZero() {
-				c.scheduleRead(i, at)
+			if at := s.follow(i); !at.IsZero() {
+				s.scheduleRead(i, at)
 			}
 		}
-		if _, next = c.dueHosts(time.Time{}); !next.IsZero() {
+		if _, next = s.dueHosts(time.Time{}); !next.IsZero() {
 			pace.Reset(max(simPace, time.Until(next)))
 		}
 	}
@@ -109,10 +121,10 @@ func (c *computes) run(ctx context.Context) error {
 // follow brings a host's instances in line with its claims. Instances that the host has from the start
 // are removed only if a claim that it ran replaced them. follow returns when the next claim's instance
 // will have started; zero for none.
-func (c *computes) follow(host int) (next time.Time) {
-	h := c.hosts[host]
+func (s *Simulation) follow(host int) (next time.Time) {
+	h := s.hosts[host]
 	wanted, next := h.claims.confirmed(simStart)
-	ran := c.ran[host]
+	ran := s.ran[host]
 	runs := make(map[string]string, len(wanted))
 	byInstance := make(map[string]*agentv1.Instance, len(wanted))
 	for _, w := range wanted {
@@ -125,7 +137,7 @@ func (c *computes) follow(host int) (next time.Time) {
 			gone[instance] = struct{}{}
 		}
 	}
-	c.ran[host] = runs
+	s.ran[host] = runs
 	state, _ := h.State()
 	changed := false
 	var instances []*agentv1.Instance

@@ -2,12 +2,6 @@ package agent
 
 import "hash/fnv"
 
-// streams are the replicas to which a host has an open stream. The zero value is ready.
-type streams struct {
-	// open says for each replica whether it has accepted a state on its stream.
-	open map[string]bool
-}
-
 // streamOpened, streamAccepted and streamClosed record the state of a replica's stream.
 func (h *Host) streamOpened(replica string) { h.setStream(replica, false) }
 
@@ -16,16 +10,16 @@ func (h *Host) streamAccepted(replica string) { h.setStream(replica, true) }
 func (h *Host) setStream(replica string, accepted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.streams.open == nil {
-		h.streams.open = map[string]bool{}
+	if h.streams == nil {
+		h.streams = map[string]bool{}
 	}
-	h.streams.open[replica] = accepted
+	h.streams[replica] = accepted
 }
 
 func (h *Host) streamClosed(replica string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.streams.open, replica)
+	delete(h.streams, replica)
 }
 
 // writes reports whether a replica is the one asked to write the host's states. It is chosen by
@@ -35,7 +29,7 @@ func (h *Host) writes(replica string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	best, most, proven := "", uint64(0), false
-	for name, accepted := range h.streams.open {
+	for name, accepted := range h.streams {
 		w := weight(h.state.GetHostUuid(), name)
 		switch {
 		case proven && !accepted:
