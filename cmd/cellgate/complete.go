@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,24 +23,10 @@ type values func(ctx context.Context, conn grpc.ClientConnInterface, begin strin
 var completedFlags = map[string]values{
 	"cell": cellNames, "host-cell": cellNames,
 	"host": hostNames, "ignore-host": hostNames, "force-host": hostNames, "drain": hostNames,
-	"zone":  ofCells((*cellgatev1.Cell).GetAvailabilityZones),
-	"trait": ofCells((*cellgatev1.Cell).GetTraits), "forbid-trait": ofCells((*cellgatev1.Cell).GetTraits),
-	"aggregate": ofCells(aggregateNames), "forbid-aggregate": ofCells(aggregateNames),
-	"decision": decisionIDs,
 }
 
 // completedArgs are the arguments whose values completion asks a gateway for.
-var completedArgs = map[string]values{"HOST": hostNames, "CELL": cellNames, "DECISION": decisionIDs}
-
-// sortedLists shows, for each list command, a list of one row: its columns are what --sort takes.
-var sortedLists = map[string]func(*page){
-	"cellgate cells":       func(p *page) { showCells(p, []*cellgatev1.Cell{{}}) },
-	"cellgate hosts":       func(p *page) { showHosts(p, &cellgatev1.ListHostsResponse{Hosts: []*cellgatev1.Host{{}}}) },
-	"cellgate claims list": func(p *page) { showClaims(p, &cellgatev1.ListClaimsResponse{Claims: []*cellgatev1.Claim{{}}}) },
-	"cellgate decisions list": func(p *page) {
-		showDecisions(p, &cellgatev1.ListDecisionsResponse{Decisions: []*cellgatev1.Decision{{}}}, "")
-	},
-}
+var completedArgs = map[string]values{"HOST": hostNames, "CELL": cellNames}
 
 // flagValues has the values of flags that take only a few.
 var flagValues = map[string][]string{
@@ -68,11 +53,6 @@ func completeTree(cmd *cobra.Command) {
 		if cmd.LocalFlags().Lookup(flag) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
-	}
-	if show := sortedLists[cmd.CommandPath()]; show != nil {
-		var p page
-		show(&p)
-		_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(p.sortable, cobra.ShellCompDirectiveNoFileComp))
 	}
 	takes := strings.Fields(cmd.Use)[1:]
 	if len(takes) == 0 {
@@ -127,42 +107,6 @@ func cellNames(ctx context.Context, conn grpc.ClientConnInterface, begin string)
 		names = append(names, c.GetCell())
 	}
 	return beginning(names, begin), err
-}
-
-// ofCells gives the values that of finds in the cells. It leaves out a cell that does not answer.
-func ofCells(of func(*cellgatev1.Cell) []string) values {
-	return func(ctx context.Context, conn grpc.ClientConnInterface, begin string) ([]string, error) {
-		cells, err := cellNames(ctx, conn, "")
-		found := make([][]string, len(cells))
-		var all sync.WaitGroup
-		for i, name := range cells {
-			all.Go(func() {
-				if got, err := cellgatev1.NewCellsClient(conn).GetCell(ctx, &cellgatev1.GetCellRequest{Cell: name}); err == nil {
-					found[i] = of(got.GetCell())
-				}
-			})
-		}
-		all.Wait()
-		return beginning(slices.Concat(found...), begin), err
-	}
-}
-
-func aggregateNames(c *cellgatev1.Cell) (names []string) {
-	for _, a := range c.GetAggregates() {
-		names = append(names, a.GetName())
-	}
-	return names
-}
-
-// shownDecisions is how many of the newest decisions completion offers.
-const shownDecisions = 20
-
-func decisionIDs(ctx context.Context, conn grpc.ClientConnInterface, begin string) (ids []string, err error) {
-	all, err := cellgatev1.NewSchedulerClient(conn).ListDecisions(ctx, &cellgatev1.ListDecisionsRequest{PageSize: shownDecisions})
-	for _, d := range all.GetDecisions() {
-		ids = append(ids, d.GetDecisionId())
-	}
-	return beginning(ids, begin), err
 }
 
 // hostNames gives one page of the hosts whose names contain the text, and of them those that begin with

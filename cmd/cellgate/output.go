@@ -32,8 +32,6 @@ type page struct {
 	// sort is the text of --sort for the first table. unsorted says why the table cannot be sorted so.
 	sort     string
 	unsorted error
-	// sortable are the columns of the first table.
-	sortable []string
 	// first is how many sorted rows the page shows, 0 for all. cut: there are more.
 	first int
 	cut   bool
@@ -120,10 +118,7 @@ func (t *table) row(cells ...any) {
 // print writes the table on its page.
 func (t *table) print() {
 	p := t.page
-	if p.tables++; p.tables == 1 {
-		p.sortable = t.columnNames()
-	}
-	if p.tables == 1 && p.sort != "" {
+	if p.tables++; p.tables == 1 && p.sort != "" {
 		p.unsorted = t.sortBy(p.sort)
 		if p.first > 0 && len(t.rows) > p.first {
 			t.rows, p.cut = t.rows[:p.first], true
