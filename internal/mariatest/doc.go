@@ -3,7 +3,7 @@
 // A server is a new data folder in a temporary folder, on a free loopback port. It is never a server
 // that runs already. One server serves a test package:
 //
-//	func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(mariatest.Stop)) }
+//	func TestMain(m *testing.M) { os.Exit(mariatest.StopShared(m.Run())) }
 //
 //	func TestX(t *testing.T) {
 //		url := mariatest.Start(t).NewDatabase(t)

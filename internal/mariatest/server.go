@@ -32,18 +32,14 @@ const queryLimit = testwait.Limit
 var shared serverproc.Shared[*Server]
 
 // Start returns the server that the tests of this package share, and starts it at the first call.
-// TestMain stops it with Stop.
+// TestMain stops it with StopShared.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	bin := programs(t)
 	return shared.Get(t, func() (*Server, error) { return start(bin, false) })
 }
 
-// Stop stops the shared server and ends the process with code.
-func Stop(code int) { os.Exit(StopShared(code)) }
-
-// StopShared stops the shared server and returns the code with which the process must end. It is for a
-// package that has another server to stop.
+// StopShared stops the shared server and returns the code with which the process must end.
 func StopShared(code int) int { return shared.Stop(code) }
 
 // New starts a server for one test, which stops it.

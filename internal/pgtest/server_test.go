@@ -24,18 +24,6 @@ func query(t *testing.T, url, sql string) string {
 	return text
 }
 
-func TestDatabasesAreApart(t *testing.T) {
-	s := Start(t)
-	if again := Start(t); again != s {
-		t.Error("a package has two servers")
-	}
-	a, b := s.NewDatabase(t), s.NewDatabase(t)
-	execute(t, a, "CREATE TABLE x AS SELECT 'one' AS y")
-	if got := query(t, b, "SELECT coalesce(to_regclass('x')::text, 'none')"); got != "none" {
-		t.Errorf("the other database has %s", got)
-	}
-}
-
 // A server that is restarted or killed comes back at the same address with the same data.
 func TestServersComeBack(t *testing.T) {
 	s := New(t, Options{Durable: true, Settings: map[string]string{"application_name": "pgtest's"}})
@@ -53,17 +41,6 @@ func TestServersComeBack(t *testing.T) {
 		if query(t, url, "SELECT pg_postmaster_start_time()::text") == before {
 			t.Errorf("a %s did not end the server", name)
 		}
-	}
-}
-
-func TestPasswordsAreAskedFor(t *testing.T) {
-	s := New(t, Options{Password: "it's a secret"})
-	query(t, s.URL("postgres"), "SELECT 'in'")
-	open := *s
-	open.opts.Password = ""
-	if c, err := pgx.Connect(t.Context(), open.URL("postgres")); err == nil {
-		_ = c.Close(t.Context())
-		t.Error("it lets in who has no password")
 	}
 }
 

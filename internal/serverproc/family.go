@@ -39,7 +39,7 @@ func alive(pid int) bool {
 
 // parentOf returns a process's parent and state; 0 if the process has ended.
 func parentOf(pid int) (parent int, state string) {
-	f := stat(pid)
+	f := statOf(fmt.Sprintf("/proc/%d/stat", pid))
 	if len(f) < 2 {
 		return 0, ""
 	}
@@ -50,10 +50,10 @@ func parentOf(pid int) (parent int, state string) {
 	return parent, f[0]
 }
 
-// stat returns the fields of a process's stat after its name, from its state on; none if the process
-// has ended.
-func stat(pid int) []string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// statOf returns the fields of a process's or thread's stat after its name, from its state on; none if
+// it has ended.
+func statOf(file string) []string {
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil
 	}

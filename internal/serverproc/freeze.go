@@ -3,7 +3,6 @@ package serverproc
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -38,13 +37,7 @@ func moving(pid int) (n int, err error) {
 		return 0, err
 	}
 	for _, f := range stats {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			continue // the thread ended
-		}
-		// The name is in brackets and may have blanks; the state follows.
-		_, rest, _ := strings.Cut(string(b), ") ")
-		if state, _, _ := strings.Cut(rest, " "); !strings.Contains("TtZX", state) {
+		if fields := statOf(f); len(fields) > 0 && !strings.Contains("TtZX", fields[0]) {
 			n++
 		}
 	}
