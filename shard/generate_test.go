@@ -2,6 +2,7 @@ package shard
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -294,40 +295,13 @@ func startHosts(n int) []Op {
 	return ops
 }
 
+// kindOf is the name of the field that an operation sets.
 func kindOf(op Op) string {
-	switch {
-	case op.PutHost != nil:
-		return "putHost"
-	case op.Claim != nil:
-		return "claim"
-	case op.Confirm != nil:
-		return "confirm"
-	case op.Release != nil:
-		return "release"
-	case op.Expire != nil:
-		return "expire"
-	case op.Swap != nil:
-		return "swap"
-	case op.Transfer != nil:
-		return "transfer"
-	case op.TakeOver != nil:
-		return "keep"
-	case op.WritePlacement != nil:
-		return "place"
-	case op.Pin != nil:
-		return "pin"
-	case op.RecordVerdict != nil:
-		return "judge"
-	case op.MoveGate != nil:
-		return "gate"
-	case op.SetAdminState != nil:
-		return "admin"
-	case op.EndMaintenance != nil:
-		return "end"
-	case op.SetNovaState != nil:
-		return "nova"
-	case op.SetSilent != nil:
-		return "silent"
+	v := reflect.ValueOf(op)
+	for i := range v.NumField() {
+		if !v.Field(i).IsNil() {
+			return v.Type().Field(i).Name
+		}
 	}
-	return "unpin"
+	return ""
 }

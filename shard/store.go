@@ -22,8 +22,11 @@ type Store interface {
 	OpenLane(ctx context.Context, replica string) (Lane, error)
 	Synchronizer
 	Reader
-	Journal
 	Decisions
+	// Trim drops journal entries and tombstones older than the given store time, but no tombstone younger than
+	// TombstoneTTL. A store that bounds the bytes of tombstones also drops the oldest beyond the bound, but none
+	// younger than MinTombstoneTTL. A store may drop fenced lanes without entries.
+	Trim(ctx context.Context, before time.Time) error
 	// Close releases the store. Later calls fail with CellUnavailable.
 	Close() error
 }
@@ -64,14 +67,6 @@ type Reader interface {
 	// Due lists at most limit PENDING claims whose lease is over in store
 	// time, the longest overdue first.
 	Due(ctx context.Context, limit int) ([]ClaimRef, error)
-}
-
-// Journal keeps what Tail gives.
-type Journal interface {
-	// Trim drops journal entries and tombstones older than the given store time, but no tombstone younger than
-	// TombstoneTTL. A store that bounds the bytes of tombstones also drops the oldest beyond the bound, but none
-	// younger than MinTombstoneTTL. A store may drop fenced lanes without entries.
-	Trim(ctx context.Context, before time.Time) error
 }
 
 // Lane is the writer of a replica. One Apply runs at a time: concurrent calls wait for each other.
