@@ -35,7 +35,6 @@ func (s *suite) admin(n int) *shard.AdminState {
 }
 
 func adminStateClauses() []clause {
-	advance := []string{"advance"}
 	return []clause{
 		{name: "ItKeepsNewClaimsAwayAndSaysWhy", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewHost(2, 8))
@@ -50,51 +49,8 @@ func adminStateClauses() []clause {
 				}
 			}
 			s.do(NewClaim(1, 2, 1))
-			s.refused(&shard.Swap{
-				ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), HostUUID: HostID(1), TTL: time.Minute,
-				Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 1}},
-			}, fault.NoValidHost)
+			s.refused(swapTo(1, 1), fault.NoValidHost)
 			s.do(setAdmin(1, shard.ConditionEnabled), NewClaim(2, 1, 1))
-		}},
-		{name: "InTheBatchThatSetsItToo", test: func(s *suite) {
-			a := s.apply(opOf(NewHost(1, 8)), opOf(NewClaim(1, 1, 1)), opOf(setAdmin(1, shard.ConditionDisabled)), opOf(NewClaim(2, 1, 1)))
-			if a.Outcomes[1].Refusal != nil || a.Outcomes[3].Refusal == nil {
-				s.Errorf("before it %+v, after it %+v", a.Outcomes[1].Refusal, a.Outcomes[3].Refusal)
-			}
-			s.used(1, 1)
-		}},
-		{name: "ClaimsThatAreThereGoOnAsEver", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8), NewHost(2, 8))
-			s.expired(4, 1, 1)
-			for n := 1; n <= 3; n++ {
-				s.do(NewClaim(n, 1, 1))
-			}
-			s.do(confirm(*Ref(3)), setAdmin(1, shard.ConditionForcedDown))
-			s.do(NewClaim(1, 1, 1)) // a repeated claim
-			s.do(confirm(*Ref(1)))
-			s.do(confirm(*Ref(4))) // claim 4's lease was over, but its instance runs
-			s.do(release(*Ref(2)))
-			away := NewClaim(5, 2, 1)
-			away.ConsumerUUID, away.Moves = ConsumerID(3), ClaimID(3)
-			s.do(away, confirm(shard.ClaimRef{ClaimID: away.ClaimID, ConsumerUUID: away.ConsumerUUID}))
-			s.state(3, shard.Released)
-			s.used(1, 2)
-			s.used(2, 1)
-		}},
-		{name: "NoReportOfTheHostTouchesIt", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			before := s.do(setAdmin(1, shard.ConditionMaintenance)).AdminState
-			again := NewHost(1, 16)
-			again.Host.BootID = "boot-2"
-			again.Instances = []shard.Instance{{UUID: ConsumerID(7), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 2}}}}
-			s.gives(again, shard.Outcome{Adopted: 1})
-			imported := NewHost(1, 4)
-			imported.Host.Imported, imported.Host.BootID = true, "import"
-			s.do(moveGate(0, shard.GateLegacy), imported)
-			if got := s.admin(1); !equalRows(got, before) {
-				s.Errorf("the state is %+v, was %+v", got, before)
-			}
-			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
 		}},
 		{name: "OneOverAnOlderGenerationIsRefused", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
@@ -130,7 +86,7 @@ func adminStateClauses() []clause {
 			s.do(over(100, shard.ConditionEnabled))
 			s.namesField(over(-1, shard.ConditionEnabled), "as_of_generation")
 		}},
-		{name: "ItSaysWhoAndSinceWhenAndTheSameAgainIsNotWritten", needs: advance, test: func(s *suite) {
+		{name: "ItSaysWhoAndSinceWhenAndTheSameAgainIsNotWritten", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.nothing(setAdmin(1, shard.ConditionEnabled))
 			first := s.do(setAdmin(1, shard.ConditionDisabled)).AdminState
@@ -149,106 +105,6 @@ func adminStateClauses() []clause {
 				s.Errorf("it went back as %+v, the row is %+v", back, s.admin(1))
 			}
 		}},
-		{name: "AMaintenanceEndsInStoreTime", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			for n, lasts := range []time.Duration{time.Hour, 0} {
-				before := s.now()
-				p := setAdmin(1, shard.ConditionMaintenance)
-				if p.For = lasts; lasts == 0 {
-					p.Until = before.Add(time.Hour)
-				}
-				a := s.do(p).AdminState
-				if a.Until.Before(before.Add(time.Hour-time.Millisecond)) || a.Until.After(s.now().Add(time.Hour)) {
-					s.Errorf("it ends at %v, an hour from %v", a.Until, before)
-				}
-				s.nothing(endMaintenance(1))
-				s.refused(NewClaim(n, 1, 1), fault.NoValidHost)
-				s.Advance(time.Hour + time.Second)
-				// Nobody has written the maintenance's end yet.
-				c := s.do(NewClaim(n, 1, 1)).Claim
-				s.do(release(shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID}))
-				if end := s.do(endMaintenance(1)).AdminState; end.State != shard.ConditionEnabled || !end.Since.Equal(a.Until) || !end.Until.IsZero() || end.By != "alice" {
-					s.Errorf("it ended as %+v", end)
-				}
-				s.nothing(endMaintenance(1))
-			}
-		}},
-		{name: "OneWithoutAnEndStays", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.nothing(endMaintenance(1))
-			s.do(setAdmin(1, shard.ConditionMaintenance))
-			s.Advance(400 * 24 * time.Hour)
-			s.nothing(endMaintenance(1))
-			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
-		}},
-		{name: "WhatNovaSaysStandsBesideIt", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.nothing(setNova(1, ""))
-			a := s.do(setNova(1, shard.ConditionDisabled)).AdminState
-			if a.State != shard.ConditionEnabled || a.Nova != shard.ConditionDisabled || a.NovaReason != "a bad fan" || !equalRows(a, s.admin(1)) {
-				s.Errorf("it is %+v, the row is %+v", a, s.admin(1))
-			}
-			s.nothing(setNova(1, shard.ConditionDisabled))
-			if r := s.refused(NewClaim(1, 1, 1), fault.NoValidHost).Refusal; r.Detail != "disabled in Nova: a bad fan" {
-				s.Errorf("refused with %+v", r)
-			}
-			p := setAdmin(1, shard.ConditionMaintenance)
-			p.For = time.Hour
-			s.do(p)
-			s.Advance(time.Hour + time.Second)
-			s.refused(NewClaim(1, 1, 1), fault.NoValidHost) // only the maintenance is over
-			if end := s.do(endMaintenance(1)).AdminState; end.State != shard.ConditionEnabled || end.Nova != shard.ConditionDisabled || end.NovaReason != "a bad fan" {
-				s.Errorf("the maintenance ended as %+v", end)
-			}
-			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
-			s.do(setAdmin(1, shard.ConditionForcedDown), setNova(1, ""))
-			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
-			s.do(setNova(1, shard.ConditionSilent))
-			ends := setAdmin(1, shard.ConditionEnabled)
-			ends.EndsNova = true
-			if a := s.do(ends).AdminState; a.Nova != "" || a.NovaReason != "" {
-				s.Errorf("let go it is %+v", a)
-			}
-			s.do(NewClaim(1, 1, 1))
-		}},
-		{name: "AnOlderReadingOfNovasChangesNothing", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			began := s.now()
-			at := func(after time.Duration, to shard.ConditionState) *shard.SetNovaState {
-				p := setNova(1, to)
-				p.At = began.Add(after)
-				return p
-			}
-			is := func(p *shard.SetNovaState) {
-				s.Helper()
-				if a := s.do(p).AdminState; a.Nova != p.State || !a.NovaAt.Equal(p.At) || !equalRows(a, s.admin(1)) {
-					s.Errorf("after %+v it is %+v, the row is %+v", p, a, s.admin(1))
-				}
-			}
-			is(at(2*time.Second, shard.ConditionDisabled))
-			s.nothing(at(time.Second, shard.ConditionForcedDown))
-			s.nothing(at(time.Second, ""))
-			is(at(2*time.Second, shard.ConditionForcedDown)) // two changes in one second
-			is(at(3*time.Second, ""))
-			s.nothing(at(2*time.Second, shard.ConditionDisabled))
-			s.do(NewClaim(1, 1, 1))
-			p := setAdmin(1, shard.ConditionMaintenance)
-			p.For = time.Hour
-			s.do(p)
-			s.Advance(time.Hour + time.Second)
-			s.do(endMaintenance(1))
-			s.nothing(at(2*time.Second, shard.ConditionDisabled)) // an operator's change does not clear NovaAt
-			is(setNova(1, shard.ConditionSilent))                 // a state without a time is accepted
-			is(at(time.Second, shard.ConditionDisabled))
-			is(at(48*time.Hour, shard.ConditionForcedDown)) // a time in the future blocks no later reading
-			is(at(2*time.Hour, ""))
-			ends := setAdmin(1, shard.ConditionEnabled)
-			ends.EndsNova = true
-			if a := s.do(ends).AdminState; !a.NovaAt.IsZero() {
-				s.Errorf("let go it is %+v", a)
-			}
-			is(at(time.Second, shard.ConditionSilent))
-		}},
 		{name: "BadStatesOfNovasAreNamed", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.refused(setNova(2, shard.ConditionDisabled), fault.NotFound)
@@ -260,54 +116,6 @@ func adminStateClauses() []clause {
 				s.namesField(p, "reason")
 			}
 			s.namesField(&shard.SetNovaState{HostUUID: HostID(1), State: shard.ConditionSilent, Reason: "x"}, "reason")
-		}},
-		{name: "ThatItsAgentIsSilentStandsBesideBoth", needs: advance, test: func(s *suite) {
-			silent := func(is bool) *shard.SetSilent { return &shard.SetSilent{HostUUID: HostID(1), Silent: is} }
-			s.refused(silent(true), fault.NotFound)
-			s.namesField(&shard.SetSilent{}, "host_uuid")
-			s.do(NewHost(1, 8))
-			s.nothing(silent(false))
-			a := s.do(silent(true)).AdminState
-			if !a.Silent || a.State != shard.ConditionEnabled || a.Generation != 2 || !equalRows(a, s.admin(1)) {
-				s.Errorf("it is %+v, the row is %+v", a, s.admin(1))
-			}
-			s.nothing(silent(true))
-			s.do(NewClaim(1, 1, 1)) // a silent agent's host still takes claims: some replica may receive its heartbeat
-			s.do(setNova(1, shard.ConditionSilent))
-			p := setAdmin(1, shard.ConditionMaintenance)
-			p.For = time.Hour
-			s.do(p)
-			s.Advance(time.Hour + time.Second)
-			s.do(endMaintenance(1))
-			ends := setAdmin(1, shard.ConditionEnabled)
-			ends.EndsNova, ends.By = true, "bob"
-			if a := s.do(ends).AdminState; !a.Silent || a.Nova != "" || a.By != "bob" {
-				s.Errorf("after all other operations it is %+v", a)
-			}
-			back := s.do(silent(false)).AdminState
-			if back.Silent || back.By != "bob" || !equalRows(back, s.admin(1)) {
-				s.Errorf("not silent any more it is %+v, the row is %+v", back, s.admin(1))
-			}
-		}},
-		{name: "NoAgentIsSilentWhereNoneSpeaks", test: func(s *suite) {
-			h := NewHost(1, 8)
-			h.Host.Imported, h.Host.BootID = true, "import"
-			s.do(h)
-			s.nothing(&shard.SetSilent{HostUUID: HostID(1), Silent: true})
-			s.do(NewHost(1, 8), &shard.SetSilent{HostUUID: HostID(1), Silent: true})
-		}},
-		{name: "GenerationsOfAHostsRowsAreInOneOrder", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
-			used := s.rows().Usages[HostID(1)]
-			a := s.do(setAdmin(1, shard.ConditionDisabled)).AdminState
-			if after := s.rows().Usages[HostID(1)]; a.Generation != used.Generation+1 || after.Generation != a.Generation || after.Pending != 1 {
-				s.Errorf("of usage %+v comes %+v and usage %+v", used, a, after)
-			}
-			s.do(putFacts(1, "cinder", `{}`))
-			if n := s.namespaceOf(1, "cinder"); n.Generation != a.Generation+1 || !equalRows(s.admin(1), a) {
-				s.Errorf("facts after it are %+v, beside %+v", n, s.admin(1))
-			}
-			s.used(1, 1)
 		}},
 		{name: "WhatIsBadIsRefusedByField", test: func(s *suite) {
 			s.refused(setAdmin(1, shard.ConditionDisabled), fault.NotFound)
@@ -387,24 +195,6 @@ func adminStateClauses() []clause {
 			if err != nil || late != 0 {
 				s.Errorf("%d claims were made after it was done, %v", late, err)
 			}
-		}},
-		{name: "ItIsThereAfterARestart", needs: []string{"reopen"}, test: func(s *suite) {
-			s.do(NewHost(1, 8), NewHost(2, 8))
-			p := setAdmin(1, shard.ConditionMaintenance)
-			p.For = time.Hour
-			a := s.do(p).AdminState
-			s.do(setAdmin(2, shard.ConditionDisabled), setAdmin(2, shard.ConditionEnabled))
-			s.do(&shard.SetSilent{HostUUID: HostID(2), Silent: true})
-			before := s.rows()
-			s.reopen()
-			for _, d := range before.Diff(s.rows()) {
-				s.Error(d)
-			}
-			if got := s.admin(1); !equalRows(got, a) {
-				s.Errorf("there is %+v, was %+v", got, a)
-			}
-			s.refused(NewClaim(1, 1, 1), fault.NoValidHost)
-			s.do(NewClaim(2, 2, 1))
 		}},
 	}
 }

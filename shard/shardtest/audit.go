@@ -21,7 +21,6 @@ func (s *suite) reportClaim() {
 }
 
 func auditClauses() []clause {
-	damage := []string{"damage"}
 	return []clause{
 		{name: "TheSumOfTheLiveClaimsIsCompared", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), NewClaim(2, 1, 2), NewClaim(3, 2, 2), confirm(*Ref(2)))
@@ -45,11 +44,12 @@ func auditClauses() []clause {
 				s.Errorf("audited %+v", a)
 			}
 		}},
-		{name: "UsageThatIsNotTheSumIsFoundAndRepaired", needs: damage, test: func(s *suite) {
+		{name: "UsageThatIsNotTheSumIsFoundAndRepaired", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			wrong := *s.rows().Usages[HostID(1)]
 			wrong.Generation++
 			wrong.Used, wrong.Confirmed = []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 7}}, 4
+			s.needs("damage", s.Damage != nil)
 			s.Damage(s.T, &wrong)
 			s.refused(NewClaim(2, 1, 2), fault.NoValidHost)
 			a := s.nothing(&shard.Audit{HostUUID: HostID(1)}).Audited
@@ -96,12 +96,9 @@ func auditClauses() []clause {
 		{name: "NotOneThatMovesOrWasTransferred", test: func(s *suite) {
 			s.reportClaim()
 			s.do(NewHost(2, 8))
-			move := NewClaim(2, 2, 3)
-			move.ConsumerUUID, move.Moves = ConsumerID(1), ClaimID(1)
-			s.do(move, state(3, 8, nil))
+			s.do(moving(2, 1, 2), state(3, 8, nil))
 			s.refused(releaseReportedGone(1, 3), fault.StaleGeneration)
-			s.do(release(shard.ClaimRef{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(1)}))
-			s.do(&shard.Transfer{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(7)})
+			s.do(release(refOf(2, 1)), transferOf(1, 1, 7))
 			theirs := releaseReportedGone(1, 3)
 			theirs.ConsumerUUID = ConsumerID(7)
 			s.refused(theirs, fault.StaleGeneration)
@@ -109,10 +106,7 @@ func auditClauses() []clause {
 			s.state(1, shard.Confirmed)
 		}},
 		{name: "ByADeletedRowOneThatNoReportHadBeforeAndOneThatMovesAreReleased", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), confirm(*Ref(1)))
-			move := NewClaim(2, 2, 3)
-			move.ConsumerUUID, move.Moves = ConsumerID(1), ClaimID(1)
-			s.do(move)
+			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), confirm(*Ref(1)), moving(2, 1, 2))
 			of := func(v uint64, at time.Time) release {
 				r := releaseReportedGone(1, v)
 				r.Deleted = at
@@ -127,29 +121,20 @@ func auditClauses() []clause {
 			s.used(1, 0)
 			s.state(2, shard.Pending)
 		}},
-		{name: "ByADeletedRowOneOnAnImportedHostIsReleased", test: func(s *suite) {
-			s.do(imported(1, 8, nil), NewClaim(1, 1, 3), confirm(*Ref(1)))
-			byRow := releaseReportedGone(1, 1)
-			s.refused(byRow, fault.StaleGeneration)
-			byRow.Deleted = s.find(1).UpdatedAt.Add(-time.Microsecond)
-			s.refused(byRow, fault.StaleGeneration)
-			byRow.Deleted = s.find(1).UpdatedAt
-			s.do(byRow)
-			s.state(1, shard.Released)
-			s.used(1, 0)
-		}},
-		{name: "ByADeletedRowOneWhereInstancesAreUnknownIsReleased", test: func(s *suite) {
+		{name: "ByADeletedRowOneIsReleasedWhereNoAgentKnowsItsInstances", test: func(s *suite) {
 			unknown := state(1, 8, nil)
 			unknown.Host.InstancesUnknown = true
-			s.do(unknown, NewClaim(1, 1, 3), confirm(*Ref(1)))
-			byRow := releaseReportedGone(1, 7)
-			s.refused(byRow, fault.StaleGeneration)
-			byRow.Deleted = s.find(1).UpdatedAt.Add(-time.Microsecond)
-			s.refused(byRow, fault.StaleGeneration)
-			byRow.Deleted = s.find(1).UpdatedAt
-			s.do(byRow)
-			s.state(1, shard.Released)
-			s.used(1, 0)
+			for n, host := range []*shard.PutHost{imported(1, 8, nil), unknown} {
+				s.do(host, NewClaim(n, 1, 3), confirm(*Ref(n)))
+				byRow := releaseReportedGone(n, 7)
+				s.refused(byRow, fault.StaleGeneration)
+				byRow.Deleted = s.find(n).UpdatedAt.Add(-time.Microsecond)
+				s.refused(byRow, fault.StaleGeneration)
+				byRow.Deleted = s.find(n).UpdatedAt
+				s.do(byRow)
+				s.state(n, shard.Released)
+				s.used(1, 0)
+			}
 		}},
 		{name: "NoDeletedRowEndsOneThatIsPendingOrWasTransferred", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
@@ -159,7 +144,7 @@ func auditClauses() []clause {
 				return r
 			}
 			s.refused(byRow(), fault.StaleGeneration)
-			s.do(confirm(*Ref(1)), &shard.Transfer{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), ToConsumer: ConsumerID(7)})
+			s.do(confirm(*Ref(1)), transferOf(1, 1, 7))
 			theirs := byRow()
 			theirs.ConsumerUUID = ConsumerID(7)
 			s.refused(theirs, fault.StaleGeneration)

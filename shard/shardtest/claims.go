@@ -30,18 +30,6 @@ func claimClauses() []clause {
 				s.Errorf("usage counts %d pending, %d confirmed", u.Pending, u.Confirmed)
 			}
 		}},
-		{name: "TheSameClaimAgainIsAnsweredWithIt", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			first := s.do(NewClaim(1, 1, 3)).Claim
-			if again := s.nothing(NewClaim(1, 1, 3)).Claim; !equalRows(first, again) {
-				s.Errorf("first %+v, again %+v", first, again)
-			}
-			s.used(1, 3)
-			s.do(confirm(*Ref(1)))
-			if again := s.nothing(NewClaim(1, 1, 3)).Claim; again.State != shard.Confirmed {
-				s.Errorf("again is %s", again.State)
-			}
-		}},
 		{name: "AClaimIDNamesOneClaim", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3))
 			s.refused(NewClaim(1, 2, 3), fault.InvalidRequest)
@@ -70,20 +58,6 @@ func claimClauses() []clause {
 			s.used(2, 0)
 			s.do(release(*Ref(1)), second)
 			s.used(2, 3)
-		}},
-		{name: "AClaimThatEndedDoesNotComeBack", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 3), release(*Ref(1)))
-			s.refused(NewClaim(1, 1, 3), fault.ClaimExpired)
-			s.used(1, 0)
-		}},
-		{name: "AnUnknownHostIsNotFound", test: func(s *suite) {
-			s.refused(NewClaim(1, 1, 3), fault.NotFound)
-		}},
-		{name: "ADisabledHostTakesNothing", test: func(s *suite) {
-			h := NewHost(1, 8)
-			h.Host.Disabled = true
-			s.do(h)
-			s.refusedBy(NewClaim(1, 1, 3), "ComputeFilter", "disabled")
 		}},
 		{name: "I1_AProviderIsFilledToCapacityAndNoFurther", test: func(s *suite) {
 			h := NewHost(1, 8)
@@ -117,47 +91,6 @@ func claimClauses() []clause {
 				s.refused(NewClaim(i+1, 1, amount), fault.NoValidHost)
 			}
 			s.do(NewClaim(11, 1, 4), NewClaim(12, 1, 16))
-		}},
-		{name: "AProviderOrClassThatIsNotThereDoesNotFit", test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			c := NewClaim(1, 1, 1)
-			c.Allocations[0].ResourceClass = "FPGA"
-			s.refusedBy(c, "ResourceFilter", "FPGA")
-			c = NewClaim(1, 1, 1)
-			c.Allocations[0].ProviderUUID = HostID(2)
-			s.refused(c, fault.NoValidHost)
-		}},
-		{name: "AllAllocationsFitOrNoneIsTaken", test: func(s *suite) {
-			h := NewHost(1, 8)
-			h.Host.Providers = append(h.Host.Providers, shard.Provider{
-				UUID: HostID(101), ParentUUID: HostID(1), Name: "gpu",
-				Inventories: []shard.Inventory{{ResourceClass: "VGPU", Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, AllocationRatio: 1}},
-			})
-			s.do(h)
-			gpu := shard.Used{ProviderUUID: HostID(101), ResourceClass: "VGPU", Amount: 1}
-			first, second := NewClaim(1, 1, 2), NewClaim(2, 1, 2)
-			first.Allocations = append(first.Allocations, gpu)
-			second.Allocations = append(second.Allocations, gpu)
-			s.do(first)
-			if r := s.refused(second, fault.NoValidHost).Refusal; r.Detail != "VGPU" {
-				s.Errorf("refused for %q", r.Detail)
-			}
-			s.used(1, 2)
-		}},
-		{name: "LaterOperationsOfABatchSeeEarlierOnes", test: func(s *suite) {
-			a := s.apply(
-				opOf(NewHost(1, 4)), opOf(NewClaim(1, 1, 3)), opOf(NewClaim(2, 1, 3)),
-				opOf(release(*Ref(1))), opOf(NewClaim(3, 1, 4)), opOf(confirm(*Ref(3))),
-			)
-			for i, refused := range []bool{false, false, true, false, false, false} {
-				if got := a.Outcomes[i].Refusal != nil; got != refused {
-					s.Errorf("operation %d: refused is %v, want %v", i, got, refused)
-				}
-			}
-			s.state(1, shard.Released)
-			s.state(2, "")
-			s.state(3, shard.Confirmed)
-			s.used(1, 4)
 		}},
 		{name: "AClaimKeepsWhatItWasGiven", test: func(s *suite) {
 			s.do(NewHost(1, 8))

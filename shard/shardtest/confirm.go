@@ -8,9 +8,8 @@ import (
 )
 
 func confirmClauses() []clause {
-	advance := []string{"advance"}
 	return []clause{
-		{name: "AConfirmedClaimHasNoLease", needs: advance, test: func(s *suite) {
+		{name: "AConfirmedClaimHasNoLease", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			c := s.do(confirm(*Ref(1))).Claim
 			if c.State != shard.Confirmed || !c.ExpiresAt.IsZero() {
@@ -24,22 +23,7 @@ func confirmClauses() []clause {
 			s.state(1, shard.Confirmed)
 			s.used(1, 3)
 		}},
-		{name: "AgainDoesNothing", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
-			first := s.do(confirm(*Ref(1))).Claim
-			if again := s.nothing(confirm(*Ref(1))).Claim; !equalRows(first, again) {
-				s.Errorf("first %+v, again %+v", first, again)
-			}
-		}},
-		{name: "AClaimNobodyExpiredYetStillHolds", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 8))
-			s.Advance(2 * time.Minute)
-			s.refused(NewClaim(2, 1, 1), fault.NoValidHost)
-			s.do(confirm(*Ref(1)))
-			s.state(1, shard.Confirmed)
-			s.used(1, 8)
-		}},
-		{name: "AnExpiredClaimIsTakenAgainWhenItFits", needs: advance, test: func(s *suite) {
+		{name: "AnExpiredClaimIsTakenAgainWhenItFits", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)
 			s.used(1, 0)
@@ -53,25 +37,7 @@ func confirmClauses() []clause {
 			s.do(release(*Ref(1)))
 			s.used(1, 0)
 		}},
-		{name: "AnExpiredClaimIsPendingFirstWhenReinstated", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.expired(1, 1, 8)
-			reinstate := confirm(*Ref(1))
-			reinstate.Reinstate = true
-			c := s.do(reinstate).Claim
-			if lease := c.ExpiresAt.Sub(c.UpdatedAt); c.State != shard.Pending || lease <= 0 || lease > shard.ReinstateTTL {
-				s.Errorf("claim is %s for %v", c.State, lease)
-			}
-			if u := s.rows().Usages[HostID(1)]; u.Pending != 1 || u.Confirmed != 0 {
-				s.Errorf("usage counts %d pending, %d confirmed", u.Pending, u.Confirmed)
-			}
-			s.refused(NewClaim(2, 1, 1), fault.NoValidHost)
-			s.do(reinstate)
-			s.state(1, shard.Confirmed)
-			s.nothing(reinstate)
-			s.used(1, 8)
-		}},
-		{name: "I2_AReinstatedClaimIsConfirmedUnderTheLeaseThatIsNamed", needs: advance, test: func(s *suite) {
+		{name: "I2_AReinstatedClaimIsConfirmedUnderTheLeaseThatIsNamed", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)
 			ref := confirm(*Ref(1))
@@ -92,14 +58,7 @@ func confirmClauses() []clause {
 			s.state(1, shard.Confirmed)
 			s.nothing(ref)
 		}},
-		{name: "AClaimInItsFirstLeaseIsConfirmedWhateverLeaseIsNamed", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 8))
-			ref := confirm(*Ref(1))
-			ref.Reinstate, ref.Lease = true, &time.Time{}
-			s.do(ref)
-			s.state(1, shard.Confirmed)
-		}},
-		{name: "I4_AReinstatedClaimHasNoLongerLeaseThanWasAskedFor", needs: advance, test: func(s *suite) {
+		{name: "I4_AReinstatedClaimHasNoLongerLeaseThanWasAskedFor", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			short := NewClaim(1, 1, 8)
 			short.TTL = 2 * time.Second
@@ -112,19 +71,7 @@ func confirmClauses() []clause {
 				s.Errorf("the claim is reinstated for %v; its lease was %v", c.ExpiresAt.Sub(c.UpdatedAt), short.TTL)
 			}
 		}},
-		{name: "AReinstatedClaimExpiresAgain", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.expired(1, 1, 8)
-			reinstate := confirm(*Ref(1))
-			reinstate.Reinstate = true
-			s.do(reinstate)
-			s.Advance(2 * shard.ReinstateTTL)
-			s.do(expire(*Ref(1)))
-			s.state(1, shard.Expired)
-			s.do(NewClaim(2, 1, 1))
-			s.refused(reinstate, fault.ClaimExpired)
-		}},
-		{name: "I1_AnExpiredClaimIsLostWhenItDoesNotFit", needs: advance, test: func(s *suite) {
+		{name: "I1_AnExpiredClaimIsLostWhenItDoesNotFit", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 8)
 			s.do(NewClaim(2, 1, 1))
@@ -133,32 +80,7 @@ func confirmClauses() []clause {
 			}
 			s.used(1, 1)
 		}},
-		{name: "I2_AnExpiredClaimIsLostToItsConsumersNext", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			s.expired(1, 1, 2)
-			next := NewClaim(2, 1, 2)
-			next.ConsumerUUID = ConsumerID(1)
-			s.do(next)
-			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
-			s.used(1, 2)
-		}},
-		{name: "I9_AnExpiredClaimIsLostToItsGroup", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			c := grouped(1, 1, "anti-affinity", 1)
-			s.do(c)
-			s.Advance(2 * time.Minute)
-			s.do(expire(*Ref(1)), grouped(2, 1, "anti-affinity", 1))
-			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
-			s.do(release(*Ref(2)), confirm(*Ref(1)))
-		}},
-		{name: "I9_AnExpiredClaimOfAnAffinityGroupIsLost", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8), grouped(1, 1, "affinity", 1))
-			s.Advance(2 * time.Minute)
-			s.do(expire(*Ref(1)))
-			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
-			s.used(1, 0)
-		}},
-		{name: "I9_AnExpiredClaimIsLostToAMemberKnownFromElsewhere", needs: advance, test: func(s *suite) {
+		{name: "I9_AnExpiredClaimIsLostToAMemberKnownFromElsewhere", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			c := grouped(1, 1, "anti-affinity", 1)
 			c.Group.Members = []string{ConsumerID(9)}
@@ -167,7 +89,7 @@ func confirmClauses() []clause {
 			s.do(expire(*Ref(1)), NewClaim(9, 1, 1))
 			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
 		}},
-		{name: "I9_AClaimThatTheBatchExpiresIsLostToItsGroup", needs: advance, test: func(s *suite) {
+		{name: "I9_AClaimThatTheBatchExpiresIsLostToItsGroup", test: func(s *suite) {
 			s.do(NewHost(1, 8), grouped(1, 1, "anti-affinity", 2), grouped(2, 1, "anti-affinity", 2))
 			s.Advance(2 * time.Minute)
 			s.do(grouped(3, 1, "anti-affinity", 3))
@@ -176,27 +98,6 @@ func confirmClauses() []clause {
 				s.Errorf("the confirm's refusal is %+v", r)
 			}
 			s.state(1, shard.Expired)
-		}},
-		{name: "ADisabledHostKeepsItsLateClaims", needs: advance, test: func(s *suite) {
-			h := NewHost(1, 8)
-			s.do(h)
-			s.expired(1, 1, 2)
-			next := NewHost(1, 8)
-			next.Host.Disabled, next.Host.StateVersion = true, 2
-			s.do(next, confirm(*Ref(1)))
-			s.used(1, 2)
-		}},
-		{name: "AReleasedClaimIsGone", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 3), release(*Ref(1)))
-			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
-		}},
-		{name: "AnUnknownClaimIsNotFound", test: func(s *suite) {
-			s.refused(confirm(*Ref(1)), fault.NotFound)
-		}},
-		{name: "AnotherConsumersClaimIsNotFound", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
-			s.refused(confirm{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(2)}, fault.NotFound)
-			s.state(1, shard.Pending)
 		}},
 	}
 }

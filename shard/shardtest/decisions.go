@@ -238,7 +238,7 @@ func decisionClauses() []clause {
 			trim(0, 0)
 			left(1, 0)
 		}},
-		{name: "TheyAreThereAfterwards", needs: []string{"reopen"}, test: func(s *suite) {
+		{name: "TheyAreThereAfterwards", test: func(s *suite) {
 			s.decide(NewDecision(1), NewDecision(2))
 			s.reopen()
 			if got := idsOf(s.decisions(shard.DecisionQuery{})); !slices.Equal(got, []string{DecisionID(2), DecisionID(1)}) {
@@ -251,7 +251,7 @@ func decisionClauses() []clause {
 				s.Errorf("left are %v", got)
 			}
 		}},
-		{name: "ACrashLosesTheLastAtMost", needs: []string{"crash"}, test: func(s *suite) {
+		{name: "ACrashLosesTheLastAtMost", test: func(s *suite) {
 			s.decide(NewDecision(1))
 			s.decide(NewDecision(2), NewDecision(3))
 			s.crash()

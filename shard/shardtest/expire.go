@@ -7,9 +7,8 @@ import (
 )
 
 func expireClauses() []clause {
-	advance := []string{"advance"}
 	return []clause{
-		{name: "I4_AClaimNobodyConfirmsEndsWithItsLease", needs: advance, test: func(s *suite) {
+		{name: "I4_AClaimNobodyConfirmsEndsWithItsLease", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
 			s.Advance(time.Minute + time.Second)
 			due := s.due(10)
@@ -29,30 +28,7 @@ func expireClauses() []clause {
 				s.Errorf("found %+v, %v", p, err)
 			}
 		}},
-		{name: "BeforeTheLeaseIsOverItDoesNothing", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
-			if c := s.nothing(expire(*Ref(1))).Claim; c.State != shard.Pending {
-				s.Errorf("claim is %s", c.State)
-			}
-			if due := s.due(10); len(due) != 0 {
-				s.Errorf("due are %v", due)
-			}
-		}},
-		{name: "AnythingNotPendingStaysAsItIs", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8))
-			for n := 1; n <= 3; n++ {
-				s.do(NewClaim(n, 1, 1))
-			}
-			s.do(confirm(*Ref(1)), release(*Ref(2)))
-			s.Advance(2 * time.Minute)
-			s.do(expire(*Ref(3)))
-			for n := 1; n <= 4; n++ {
-				s.nothing(expire(*Ref(n)))
-			}
-			s.nothing(expire{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(2)})
-			s.used(1, 1)
-		}},
-		{name: "DueIsTheLongestOverdueFirst", needs: advance, test: func(s *suite) {
+		{name: "DueIsTheLongestOverdueFirst", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			for n, ttl := range map[int]time.Duration{1: 30 * time.Second, 2: 10 * time.Second, 3: 20 * time.Second, 4: 10 * time.Minute} {
 				c := NewClaim(n, 1, 1)
@@ -73,14 +49,6 @@ func expireClauses() []clause {
 			if due := s.due(10); !equalRows(&due, &want) {
 				s.Errorf("due are %v, want %v", due, want)
 			}
-		}},
-		{name: "ALeaseCannotBeMadeLongerByAskingAgain", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
-			s.Advance(30 * time.Second)
-			s.nothing(NewClaim(1, 1, 3))
-			s.Advance(31 * time.Second)
-			s.do(expire(*Ref(1)))
-			s.state(1, shard.Expired)
 		}},
 	}
 }

@@ -98,7 +98,7 @@ func findClauses() []clause {
 				s.Errorf("a page of %d (more: %v), %v", len(p.Claims), p.More, err)
 			}
 		}},
-		{name: "EarlierClaimsOfAConsumerAreFound", needs: []string{"advance"}, test: func(s *suite) {
+		{name: "EarlierClaimsOfAConsumerAreFound", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			for n := 1; n <= 3; n++ {
 				c := NewClaim(n, 1, 1)

@@ -85,39 +85,5 @@ func gateClauses() []clause {
 				s.Errorf("the gate is %+v", g)
 			}
 		}},
-		{name: "WhoSpeaksForAHostIsTheGatesToSay", test: func(s *suite) {
-			agents := func(version uint64) *shard.PutHost {
-				p := state(version, 16, map[int]int64{1: 1})
-				p.Host.AgentVersion = 7
-				return p
-			}
-			is := func(when string, imported bool, vcpus int64) {
-				s.Helper()
-				if h := s.rows().Hosts[HostID(1)]; h.Imported != imported || h.Providers[0].Inventories[0].Total != vcpus || (h.AgentVersion == 0) != imported {
-					s.Errorf("%s the host is %+v", when, h)
-				}
-			}
-			s.do(agents(1), moveGate(0, shard.GateLegacy))
-			s.changesNothing(agents(2), shard.Outcome{Held: true})
-			is("before the first import", false, 16)
-			s.gives(imported(1, 8, map[int]int64{1: 1, 2: 1}), shard.Outcome{Adopted: 1})
-			is("after an import", true, 8)
-			s.do(moveGate(1, shard.GateShadow))
-			s.changesNothing(agents(3), shard.Outcome{Held: true})
-			s.do(moveGate(2, shard.GateNative))
-			s.gives(agents(3), shard.Outcome{Released: 1})
-			is("after its agent's state", false, 16)
-			s.changesNothing(imported(2, 8, map[int]int64{2: 1}), shard.Outcome{OwnedByAgent: true})
-			s.used(1, 1)
-		}},
-		{name: "AMoveAndStatesInOneBatchAreInOrder", test: func(s *suite) {
-			s.do(moveGate(0, shard.GateLegacy))
-			a := s.apply(opOf(state(1, 16, nil)), opOf(moveGate(1, shard.GateNative)), opOf(state(2, 16, nil)), opOf(moveGate(2, shard.GateLegacy)), opOf(state(3, 16, nil)))
-			for n, held := range []bool{true, false, false, false, true} {
-				if o := a.Outcomes[n]; o.Refusal != nil || o.Held != held {
-					s.Errorf("operation %d ends as %+v", n, o)
-				}
-			}
-		}},
 	}
 }

@@ -114,19 +114,6 @@ func hardwareClauses() []clause {
 				s.Errorf("assigned %v", got)
 			}
 		}},
-		{name: "InstancesBeyondWhatIsFreeAreAdopted", test: func(s *suite) {
-			k := &hardwareKinds[0]
-			p := hardwareHost(1, 1)
-			p.Host.Facts.PCIStats = `[{"vendor_id": "10de", "product_id": "20b5", "count": -1}]`
-			p.Instances = state(1, 8, map[int]int64{8: 1}).Instances
-			s.gives(p, shard.Outcome{Adopted: 1})
-			s.full(k, k.takes(1, 1, 1))
-		}},
-		{name: "WhoIsNotJudgedTakesWhatThereIs", test: func(s *suite) {
-			k := &hardwareKinds[0]
-			s.do(hardwareHost(1, 1), withHardware(NewClaim(1, 1, 1)), withHardware(NewClaim(2, 1, 1)), k.takes(3, 1, 1))
-			s.full(k, k.takes(4, 1, 1))
-		}},
 		{name: "I1_DevicesAreOfTheProvidersThatPlacementGave", test: devicesOfProviders},
 		{name: "WhatCannotBeReadIsRefused", test: func(s *suite) {
 			s.do(hardwareHost(1, 1))
@@ -140,10 +127,10 @@ func hardwareClauses() []clause {
 		}},
 	}
 	for _, c := range []struct {
-		name, needs string
-		test        func(s *suite, k *hardwareKind)
+		name string
+		test func(s *suite, k *hardwareKind)
 	}{
-		{"I1_ALateConfirmTakesNoDevicesOfOthers", "advance", func(s *suite, k *hardwareKind) {
+		{"I1_ALateConfirmTakesNoDevicesOfOthers", func(s *suite, k *hardwareKind) {
 			s.do(hardwareHost(1, 1))
 			s.expiredHardware(k, 1, 1)
 			s.apply(opOf(k.takes(2, 1, 2)), opOf(k.takes(3, 1, 2)), opOf(confirm(*Ref(2))), opOf(confirm(*Ref(3))))
@@ -158,31 +145,7 @@ func hardwareClauses() []clause {
 			s.do(release(*Ref(3)), confirm(*Ref(1)))
 			s.full(k, k.takes(4, 1, 1))
 		}},
-		{"I1_AReinstatedClaimTakesItsDevices", "advance", func(s *suite, k *hardwareKind) {
-			s.do(hardwareHost(1, 1))
-			s.expiredHardware(k, 1, 1)
-			s.do(k.takes(2, 1, 2))
-			ref := confirm(*Ref(1))
-			ref.Reinstate = true
-			if c := s.do(ref).Claim; c.State != shard.Pending || c.Guest.Assigned == nil {
-				s.Errorf("the claim is %s with %+v", c.State, c.Guest.Assigned)
-			}
-			s.full(k, k.takes(3, 1, 1))
-		}},
-		{"I1_AClaimAndItsEndInOneBatch", "advance", func(s *suite, k *hardwareKind) {
-			s.do(hardwareHost(1, 1), hardwareHost(2, 1))
-			c := k.takes(1, 1, 2)
-			c.TTL = time.Second
-			s.do(c, k.takes(5, 2, 4))
-			s.Advance(2 * time.Second)
-			a := s.apply(opOf(expire(*Ref(1))), opOf(k.takes(2, 1, 3)), opOf(confirm(*Ref(1))), opOf(k.takes(3, 1, 1)), opOf(swapTo(3, 2)), opOf(k.takes(4, 1, 1)))
-			for i, refused := range []bool{false, false, true, false, true, true} {
-				if o := a.Outcomes[i]; (o.Refusal != nil) != refused {
-					s.Errorf("operation %d: %+v", i, o.Refusal)
-				}
-			}
-		}},
-		{"I1_ASwapTakesNoDevicesOfOthers", "advance", func(s *suite, k *hardwareKind) {
+		{"I1_ASwapTakesNoDevicesOfOthers", func(s *suite, k *hardwareKind) {
 			s.do(hardwareHost(1, 1), hardwareHost(2, 1), k.takes(1, 1, 2), k.takes(2, 2, 3))
 			s.full(k, swapTo(1, 2))
 			s.do(release(*Ref(2)))
@@ -198,7 +161,7 @@ func hardwareClauses() []clause {
 			s.full(k, swapTo(1, 2))
 			s.do(release(*Ref(6)), swapTo(1, 2))
 		}},
-		{"I1_AMoveTakesDevicesBesideItsSource", "", func(s *suite, k *hardwareKind) {
+		{"I1_AMoveTakesDevicesBesideItsSource", func(s *suite, k *hardwareKind) {
 			move := func(n, from, host int, count int64) *shard.NewClaim {
 				c := k.takes(n, host, count)
 				c.ConsumerUUID, c.Moves = ConsumerID(from), ClaimID(from)
@@ -213,59 +176,10 @@ func hardwareClauses() []clause {
 			s.full(k, k.takes(3, 2, 2))
 			s.do(k.takes(3, 1, 4))
 		}},
-		{"ATransferredOrTakenOverClaimKeepsItsDevices", "", func(s *suite, k *hardwareKind) {
-			s.do(hardwareHost(1, 1))
-			before := s.do(k.takes(1, 1, 3)).Claim.Guest.Assigned
-			s.do(transferOf(1, 1, 9), takeOver{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(9), Attempt: "another"})
-			s.do(confirm(refOf(1, 9)))
-			if after := s.find(1).Guest.Assigned; !equalRows(before, after) {
-				s.Errorf("assigned %+v, and later %+v", before, after)
-			}
-			s.full(k, k.takes(2, 1, 2))
-		}},
-		{"WhatAHostGivesBackIsFree", "", func(s *suite, k *hardwareKind) {
-			s.do(hardwareHost(1, 1), k.takes(1, 1, 3), rejects(1, 1, 1))
-			s.full(k, k.takes(2, 1, 2))
-			s.do(aborts(1, 1, 2))
-			if c := s.find(1); c.Guest.Assigned != nil {
-				s.Errorf("given back, it has %+v", c.Guest.Assigned)
-			}
-			s.do(k.takes(2, 1, 4))
-		}},
-		{"AReportThatHasTheInstanceHasItsDevices", "", func(s *suite, k *hardwareKind) {
-			s.do(hardwareHost(1, 1), k.takes(1, 1, 3), k.takes(2, 1, 1), confirm(*Ref(2)))
-			s.full(k, k.takes(3, 1, 1))
-			// The report still counts the devices as free, and the store believes the report.
-			p := hardwareHost(1, 2)
-			p.Instances = state(2, 8, map[int]int64{1: 1, 2: 1}).Instances
-			s.do(p)
-			for n := 1; n <= 2; n++ {
-				if c := s.find(n); c.State != shard.Confirmed || c.Guest.Assigned != nil {
-					s.Errorf("claim %d is %s with %+v", n, c.State, c.Guest.Assigned)
-				}
-			}
-			s.do(k.takes(3, 1, 4))
-		}},
-		{"AClaimRemembersWhatIsAssigned", "reopen", func(s *suite, k *hardwareKind) {
-			s.do(hardwareHost(1, 1))
-			want := s.do(k.takes(1, 1, 3)).Claim
-			if got := s.find(1); !equalRows(got, want) || got.Guest.Assigned == nil {
-				s.Errorf("found as %+v, want %+v", got.Guest, want.Guest)
-			}
-			s.reopen()
-			if got := s.rows().Claims[ClaimID(1)]; !equalRows(got, want) {
-				s.Errorf("loaded as %+v, want %+v", got.Guest, want.Guest)
-			}
-			s.full(k, k.takes(2, 1, 2))
-		}},
 	} {
-		var needs []string
-		if c.needs != "" {
-			needs = []string{c.needs}
-		}
 		for i := range hardwareKinds {
 			k := &hardwareKinds[i]
-			clauses = append(clauses, clause{name: c.name + "/" + k.name, needs: needs, test: func(s *suite) { c.test(s, k) }})
+			clauses = append(clauses, clause{name: c.name + "/" + k.name, test: func(s *suite) { c.test(s, k) }})
 		}
 	}
 	return clauses

@@ -25,8 +25,10 @@ func historyClauses() []clause {
 	}
 	var clauses []clause
 	for seed := range seeds {
-		clauses = append(clauses, clause{name: fmt.Sprintf("I1_I2_I9_DecidedOnAllRows/%d", seed), needs: []string{"advance"}, untold: true, test: func(s *suite) {
+		clauses = append(clauses, clause{name: fmt.Sprintf("I1_I2_I3_I8_I9_DecidedOnAllRows/%d", seed), test: func(s *suite) {
 			s.seed()
+			s.needs("advance", s.Instance.Advance != nil)
+			s.trimmed = true
 			_, s.Instance = followHistory(s.T, s.Instance, uint64(seed))
 		}})
 	}
@@ -57,15 +59,17 @@ type history struct {
 	rng   *rand.Rand
 	lanes []shard.Lane
 	// all has every row, also of ended claims, as the operations so far leave them.
-	all     *shard.View
+	all *shard.View
+	// applied are the entries written, and at is the end of the read ones.
 	applied map[shard.LaneID][]shard.Entry
 	at      shard.Cursor
-	made    int
+	// wrote and read count entries, made counts claims.
+	wrote, read, made int
 }
 
 // followHistory returns how many operations it sent, and the store, which it restarts where it can.
 func followHistory(t *testing.T, i *Instance, seed uint64) (operations int64, last *Instance) {
-	const steps, hosts = 120, 4
+	const steps, hosts = 200, 4
 	h := &history{T: t, rng: rand.New(rand.NewPCG(seed, 11)), all: shard.NewView(shard.ReadSet{}), applied: map[shard.LaneID][]shard.Entry{}}
 	h.use(i)
 	for n := range steps {
@@ -79,7 +83,7 @@ func followHistory(t *testing.T, i *Instance, seed uint64) (operations int64, la
 		operations += int64(len(ops))
 		h.apply(n, ops)
 		h.readJournal()
-		h.read(n)
+		h.readMore(n)
 		if t.Failed() {
 			t.Fatalf("seed %d, step %d: %+v", seed, n, ops)
 		}
@@ -135,6 +139,7 @@ func (h *history) apply(step int, ops []shard.Op) {
 		h.Errorf("wrote\n%s, decided on all rows was\n%s", plain(a.Entry.Changes), plain(d.Changes))
 	}
 	if a.Entry.Seq > 0 {
+		h.wrote++
 		h.applied[a.Entry.Lane] = append(h.applied[a.Entry.Lane], a.Entry)
 	}
 }
@@ -161,7 +166,10 @@ func (h *history) readJournal() {
 	if err != nil {
 		h.Fatalf("Tail: %v", err)
 	}
-	h.at = at
+	h.at, h.read = at, h.read+len(entries)
+	if h.read != h.wrote {
+		h.Errorf("the journal gave %d entries of %d", h.read, h.wrote)
+	}
 	for _, e := range entries {
 		if of := h.applied[e.Lane]; e.Seq > uint64(len(of)) || !EqualEntries(e, of[e.Seq-1]) {
 			h.Errorf("the journal has\n%s, of\n%s", plain(e), plain(of))
@@ -194,8 +202,8 @@ func (h *history) claims() []*shard.Claim {
 	return slices.SortedFunc(maps.Values(h.all.Claims), func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
 }
 
-// read sometimes makes another read.
-func (h *history) read(step int) {
+// readMore sometimes makes another read.
+func (h *history) readMore(step int) {
 	switch h.rng.IntN(6) {
 	case 0:
 		h.checkRows()
@@ -246,12 +254,10 @@ func smallHost(n int, vcpus int64, version uint64, pinned ...int) *shard.PutHost
 func (h *history) operation(step, hosts int) []shard.Op {
 	rng := h.rng
 	n := rng.IntN(h.made + 1)
-	if rng.IntN(2) == 0 {
-		n = max(0, h.made-rng.IntN(5))
-	}
 	ref := *Ref(n)
-	if c := h.all.Claims[ref.ClaimID]; c != nil && rng.IntN(4) > 0 {
-		ref.ConsumerUUID = c.ConsumerUUID
+	if claims := h.claims(); len(claims) > 0 && rng.IntN(8) > 0 {
+		c := claims[max(0, len(claims)-1-rng.IntN(8))] // one of the last
+		ref.ClaimID, ref.ConsumerUUID = c.ClaimID, c.ConsumerUUID
 	}
 	ttl := time.Duration(2*(1+rng.IntN(5))) * grain
 	group := GroupID(rng.IntN(3))
@@ -272,7 +278,7 @@ func (h *history) operation(step, hosts int) []shard.Op {
 		}
 		return c
 	}
-	switch rng.IntN(34) {
+	switch rng.IntN(44) {
 	case 0, 1:
 		ref.Reinstate = rng.IntN(3) == 0
 		return []shard.Op{{Confirm: &ref}}
@@ -293,7 +299,7 @@ func (h *history) operation(step, hosts int) []shard.Op {
 		return []shard.Op{{Unpin: &shard.Unpin{GroupUUID: group, ClaimID: ref.ClaimID}}}
 	case 8, 9:
 		s := swapTo(n, host)
-		s.ConsumerUUID, s.TTL = ref.ConsumerUUID, ttl
+		s.ClaimID, s.ConsumerUUID, s.TTL = ref.ClaimID, ref.ConsumerUUID, ttl
 		return []shard.Op{{Swap: s}}
 	case 10:
 		return []shard.Op{{Transfer: &shard.Transfer{ClaimID: ref.ClaimID, ConsumerUUID: ref.ConsumerUUID, ToConsumer: ConsumerID(500_000 + rng.IntN(4))}}}
@@ -306,7 +312,7 @@ func (h *history) operation(step, hosts int) []shard.Op {
 		return []shard.Op{{Claim: c}, {Confirm: &shard.ClaimRef{ClaimID: c.ClaimID, ConsumerUUID: c.ConsumerUUID}}}
 	case 14, 15:
 		p := smallHost(host, 8+rng.Int64N(8), uint64(step+2), rng.Perm(4)[:rng.IntN(3)]...)
-		p.Host.Disabled, p.Host.InstancesUnknown = rng.IntN(4) == 0, rng.IntN(6) == 0
+		p.Host.Disabled, p.Host.InstancesUnknown = rng.IntN(8) == 0, rng.IntN(6) == 0
 		if !p.Host.InstancesUnknown {
 			p.Instances = instances(3)
 		}
@@ -331,20 +337,27 @@ func (h *history) operation(step, hosts int) []shard.Op {
 		return []shard.Op{{PutFacts: p}}
 	case 21, 22:
 		j := []*shard.RecordVerdict{rejects(n, host, uint64(step+1)), aborts(n, host, uint64(step+1)), accepts(n, host, uint64(step+1))}[rng.IntN(3)]
+		j.ClaimID = ref.ClaimID
 		if c := h.all.Claims[ref.ClaimID]; c != nil && rng.IntN(4) > 0 {
 			j.HostUUID = c.HostUUID
 		}
 		j.End = j.Verdict.Outcome == shard.VerdictRejected && rng.IntN(3) == 0
 		return []shard.Op{{RecordVerdict: j}}
 	case 23, 24:
-		p := setAdmin(orNone, []shard.ConditionState{shard.ConditionEnabled, shard.ConditionDisabled, shard.ConditionMaintenance, shard.ConditionForcedDown}[rng.IntN(4)])
+		p := setAdmin(orNone, shard.ConditionEnabled)
+		if rng.IntN(5) == 0 {
+			p.State = []shard.ConditionState{shard.ConditionDisabled, shard.ConditionMaintenance, shard.ConditionForcedDown}[rng.IntN(3)]
+		}
 		if p.State == shard.ConditionMaintenance && rng.IntN(4) > 0 {
 			p.For = time.Duration(2*(1+rng.IntN(3))) * grain
 		}
 		p.AsOf, p.EndsNova = asOf, rng.IntN(4) == 0
 		return []shard.Op{{SetAdminState: p}}
 	case 25:
-		p := setNova(orNone, []shard.ConditionState{"", shard.ConditionDisabled, shard.ConditionForcedDown, shard.ConditionSilent}[rng.IntN(4)])
+		p := setNova(orNone, "")
+		if rng.IntN(5) == 0 {
+			p = setNova(orNone, []shard.ConditionState{shard.ConditionDisabled, shard.ConditionForcedDown, shard.ConditionSilent}[rng.IntN(3)])
+		}
 		if at := rng.IntN(4); at > 0 {
 			p.At = time.Unix(int64(at), 0).UTC()
 		}
@@ -364,7 +377,7 @@ func (h *history) operation(step, hosts int) []shard.Op {
 			w.Providers[0].Create = rng.IntN(3) > 0
 		}
 		if rng.IntN(2) == 0 {
-			to := holds(500_000+rng.IntN(4), on(host, 1+rng.Int64N(2)))
+			to := holds(500_000+rng.IntN(4), []shard.RootAllocations{on(host, 1+rng.Int64N(2)), on((host+1)%hosts, 1)}[:1+rng.IntN(2)]...)
 			from := shard.ConsumerWrite{UUID: ref.ConsumerUUID, AnyGeneration: true}
 			w.Consumers = []shard.ConsumerWrite{to, from}[:1+rng.IntN(2)]
 		}

@@ -87,7 +87,6 @@ func journalClauses() []clause {
 				s.Error("the second lane's entry was not given")
 			}
 		}},
-		{name: "AnyOrderOfCommitsLosesNoEntry", test: anyOrder},
 		{name: "AReaderBesideManyLanesLosesNoEntry", test: readerBeside},
 		{name: "LoadAndTailMeet", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
@@ -135,64 +134,6 @@ func (s *suite) tail(from shard.Cursor, limit int) ([]shard.Entry, shard.Cursor)
 		s.Fatalf("Tail: %v", err)
 	}
 	return e, at
-}
-
-// anyOrder commits six transactions in every order that keeps each lane's own order, and reads after each commit. A
-// naive reader that remembers the highest number seen loses late commits. A reader with a position in every lane does
-// not.
-func anyOrder(s *suite) {
-	lanes := []shard.Lane{s.openLane("a"), s.openLane("b"), s.openLane("c")}
-	_, at := s.tail(nil, 100)
-	// The letters are the lanes. Transactions get their numbers round by round: a1 b1 c1 a2 b2 c2.
-	const turns = "aabbcc"
-	host, lost, read := 0, 0, 0
-	permute([]byte(turns), func(order []byte) {
-		round := map[byte]int{}
-		highest, naive := -1, 0
-		for _, who := range order {
-			lane := int(who - 'a')
-			number := round[who]*3 + lane
-			round[who]++
-			host++
-			if _, err := lanes[lane].Apply(s.ctx, []shard.Op{opOf(NewHost(host, 8))}); err != nil {
-				s.Fatal(err)
-			}
-			if number > highest {
-				highest = number
-				naive++
-			}
-			got, next := s.tail(at, 100)
-			if len(got) != 1 || got[0].Lane != lanes[lane].ID() || got[0].Changes[0].Host.UUID != HostID(host) {
-				s.Fatalf("order %s: after a commit of lane %c, Tail gave %+v", order, who, got)
-			}
-			at = next
-			read++
-		}
-		lost += len(order) - naive
-	})
-	if lost == 0 {
-		s.Error("the orders tried lose nothing for a reader of numbers either: they prove nothing")
-	}
-	s.Logf("%d entries read in %d orders; a reader that follows numbers loses %d", read, read/len(turns), lost)
-}
-
-// permute calls visit with each distinct order of the letters.
-func permute(letters []byte, visit func([]byte)) {
-	slices.Sort(letters)
-	var walk func(done, left []byte)
-	walk = func(done, left []byte) {
-		if len(left) == 0 {
-			visit(done)
-			return
-		}
-		for i, c := range left {
-			if i > 0 && left[i-1] == c {
-				continue
-			}
-			walk(append(slices.Clone(done), c), slices.Delete(slices.Clone(left), i, i+1))
-		}
-	}
-	walk(nil, letters)
 }
 
 // readerBeside follows the journal while lanes commit. It compares what it read with what the lanes were answered.

@@ -93,7 +93,7 @@ func laneClauses() []clause {
 				s.Errorf("Load: %v", err)
 			}
 		}},
-		{name: "AClosedStoreIsUnavailable", needs: []string{"reopen"}, test: func(s *suite) {
+		{name: "AClosedStoreIsUnavailable", test: func(s *suite) {
 			old := s.Instance
 			oldLane := s.lane
 			s.reopen()

@@ -87,7 +87,7 @@ func lockClauses() []clause {
 				}
 			}
 		}},
-		{name: "I2_AnExpiredClaimAndANewOneOfItsConsumer", needs: []string{"advance"}, test: func(s *suite) {
+		{name: "I2_AnExpiredClaimAndANewOneOfItsConsumer", test: func(s *suite) {
 			const rounds = 20
 			r := s.racers(2)
 			for round := range rounds {

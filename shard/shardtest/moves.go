@@ -19,8 +19,12 @@ func refOf(n, consumer int) shard.ClaimRef {
 	return shard.ClaimRef{ClaimID: ClaimID(n), ConsumerUUID: ConsumerID(consumer)}
 }
 
+// transferOf makes the transfer of claim n from one consumer to another.
+func transferOf(n, from, to int) *shard.Transfer {
+	return &shard.Transfer{ClaimID: ClaimID(n), ConsumerUUID: ConsumerID(from), ToConsumer: ConsumerID(to)}
+}
+
 func moveClauses() []clause {
-	advance := []string{"advance"}
 	return []clause{
 		{name: "I2_AMoveDoublesUntilItIsConfirmed", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), confirm(*Ref(1)))
@@ -61,123 +65,6 @@ func moveClauses() []clause {
 			third.Moves = ClaimID(2)
 			s.do(third)
 		}},
-		{name: "AMoveFromAnotherCellNeedsNothingHere", test: func(s *suite) {
-			s.do(NewHost(2, 8))
-			n := moving(2, 1, 2)
-			n.MovesCell = "cell9"
-			s.do(n, confirm(refOf(2, 1)))
-			s.state(2, shard.Confirmed)
-			s.state(1, "")
-		}},
-		{name: "EitherOfAMoveEndsAlone", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), confirm(*Ref(1)), moving(2, 1, 2), release(refOf(2, 1)))
-			s.state(1, shard.Confirmed)
-			s.do(moving(3, 1, 2))
-			s.Advance(2 * time.Minute)
-			s.do(expire(refOf(3, 1)))
-			s.state(1, shard.Confirmed)
-			s.do(moving(4, 1, 2), release(*Ref(1)))
-			s.state(4, shard.Pending)
-			s.used(1, 0)
-			s.used(2, 1)
-		}},
-		{name: "AnExpiredMoveIsConfirmedLateBesideItsSource", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3), confirm(*Ref(1)), moving(2, 1, 2))
-			s.Advance(2 * time.Minute)
-			s.do(expire(refOf(2, 1)), moving(3, 1, 2))
-			s.refused(confirm(refOf(2, 1)), fault.ClaimExpired)
-			s.do(release(refOf(3, 1)), confirm(refOf(2, 1)))
-			s.state(1, shard.Released)
-			s.used(1, 0)
-			s.used(2, 1)
-		}},
-		{name: "AnExpiredSourceIsLostToItsMove", needs: advance, test: func(s *suite) {
-			s.do(NewHost(1, 8), NewHost(2, 8), NewClaim(1, 1, 3))
-			n := moving(2, 1, 2)
-			n.TTL = 10 * time.Minute
-			s.do(n)
-			s.Advance(2 * time.Minute)
-			s.do(expire(*Ref(1)))
-			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
-			s.do(confirm(refOf(2, 1)))
-			s.state(1, shard.Expired)
-		}},
-		{name: "I1_AMoveIsBesideItsSourceOnTheSameHost", test: func(s *suite) {
-			s.do(NewHost(1, 4), NewClaim(1, 1, 3))
-			n := moving(2, 1, 1)
-			n.Allocations[0].Amount = 2
-			s.refused(n, fault.NoValidHost)
-			s.do(moving(2, 1, 1))
-			s.used(1, 4)
-			s.do(confirm(refOf(2, 1)))
-			s.used(1, 1)
-		}},
-		{name: "I9_AnInstanceMovesAwayFromItsAffinityGroupOnlyAlone", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewHost(2, 8), grouped(1, 1, "affinity", 0))
-			n := moving(3, 1, 2)
-			n.Group = &shard.Group{UUID: GroupID(1), Policy: "affinity", Members: []string{ConsumerID(1), ConsumerID(2)}}
-			s.do(grouped(2, 1, "affinity", 0))
-			s.refused(n, fault.NoValidHost)
-			s.do(release(*Ref(2)), n)
-			// The group is on two hosts at once, so no other member fits on either.
-			s.refused(grouped(4, 1, "affinity", 0), fault.NoValidHost)
-			s.do(confirm(refOf(3, 1)), grouped(4, 2, "affinity", 0))
-		}},
-		{name: "I9_AnInstanceStaysWhereItIsUnderAntiAffinity", test: func(s *suite) {
-			h := NewHost(1, 8)
-			h.Instances = []shard.Instance{{UUID: ConsumerID(8)}}
-			s.do(h, NewHost(2, 8))
-			group := &shard.Group{UUID: GroupID(1), Policy: "anti-affinity", MaxPerHost: 1, Members: []string{ConsumerID(1), ConsumerID(8)}}
-			s.do(NewClaim(1, 1, 1), grouped(2, 2, "anti-affinity", 1))
-			there, here := moving(3, 1, 2), moving(3, 1, 1)
-			there.Group, here.Group = group, group
-			s.refused(there, fault.NoValidHost)
-			s.do(here)
-		}},
-		{name: "I9_AMoveCountsAsOneMemberOnAHost", test: func(s *suite) {
-			s.do(NewHost(1, 8), grouped(1, 1, "anti-affinity", 2))
-			n := moving(2, 1, 1)
-			n.Group = grouped(1, 1, "anti-affinity", 2).Group
-			s.do(n, grouped(3, 1, "anti-affinity", 2))
-			s.refused(grouped(4, 1, "anti-affinity", 2), fault.NoValidHost)
-		}},
-		{name: "TheDestinationsReportConfirmsAndReleases", test: func(s *suite) {
-			s.do(NewHost(2, 8), state(1, 8, nil), NewClaim(5, 2, 3), confirm(*Ref(5)), moving(6, 5, 1))
-			source := NewHost(2, 8)
-			source.Host.StateVersion, source.Instances = 2, []shard.Instance{{UUID: ConsumerID(5)}}
-			s.gives(source, shard.Outcome{})
-			s.state(5, shard.Confirmed)
-			s.state(6, shard.Pending)
-			s.gives(state(2, 8, map[int]int64{5: 1}), shard.Outcome{Confirmed: 1})
-			s.state(5, shard.Released)
-			s.state(6, shard.Confirmed)
-			s.used(2, 0)
-			s.used(1, 1)
-		}},
-		{name: "AReportOfAHostItMovesWithinSaysNothing", test: func(s *suite) {
-			s.do(state(1, 8, map[int]int64{5: 3}))
-			p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ConsumerUUIDs: []string{ConsumerID(5)}})
-			if err != nil || len(p.Claims) != 1 {
-				s.Fatalf("found %+v, %v", p, err)
-			}
-			n := moving(6, 5, 1)
-			n.Moves = p.Claims[0].ClaimID
-			s.do(n)
-			s.gives(state(2, 8, map[int]int64{5: 1}), shard.Outcome{})
-			s.state(6, shard.Pending)
-			s.used(1, 4)
-			s.do(confirm(refOf(6, 5)))
-			s.used(1, 1)
-		}},
-		{name: "BothAreFoundByTheirConsumer", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 1), moving(2, 1, 1))
-			for _, ended := range []bool{false, true} {
-				p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ConsumerUUIDs: []string{ConsumerID(1)}, Ended: ended})
-				if err != nil || len(p.Claims) != 2 {
-					s.Errorf("found %+v, %v", p.Claims, err)
-				}
-			}
-		}},
 		{name: "I2_ConcurrentMovesOfAConsumer", test: func(s *suite) {
 			const lanes = 4
 			r := s.racers(lanes)
@@ -196,6 +83,41 @@ func moveClauses() []clause {
 					s.Errorf("round %d has %d winners", round, won)
 				}
 				s.state(first, shard.Released)
+			}
+		}},
+		{name: "AClaimChangesItsConsumerAndNothingElse", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			made := s.do(grouped(1, 1, "anti-affinity", 1)).Claim
+			c := s.do(transferOf(1, 1, 50)).Claim
+			want := *made
+			want.ConsumerUUID, want.TransferredFrom, want.UpdatedAt = ConsumerID(50), ConsumerID(1), c.UpdatedAt
+			if !equalRows(c, &want) || !equalRows(c, s.find(1)) {
+				s.Errorf("claim is %+v, found %+v, want %+v", c, s.find(1), want)
+			}
+			s.nothing(transferOf(1, 1, 50))
+			for consumer, found := range map[int]int{1: 0, 50: 1} {
+				p, err := s.FindClaims(s.ctx, shard.ClaimQuery{ConsumerUUIDs: []string{ConsumerID(consumer)}})
+				if err != nil || len(p.Claims) != found {
+					s.Errorf("consumer %d has %d claims, %v", consumer, len(p.Claims), err)
+				}
+			}
+			s.refused(confirm(*Ref(1)), fault.NotFound)
+			s.Advance(2 * time.Minute)
+			if due := s.due(10); len(due) != 1 || due[0].ConsumerUUID != ConsumerID(50) {
+				s.Errorf("due are %v", due)
+			}
+			s.do(confirm(refOf(1, 50)), release(refOf(1, 50)))
+			s.used(1, 0)
+		}},
+		{name: "ABadTransferIsRefusedByField", test: func(s *suite) {
+			for field, spoil := range map[string]func(*shard.Transfer){
+				"claim_id":      func(f *shard.Transfer) { f.ClaimID = "" },
+				"consumer_uuid": func(f *shard.Transfer) { f.ConsumerUUID = "" },
+				"to_consumer":   func(f *shard.Transfer) { f.ToConsumer = "\n" },
+			} {
+				f := transferOf(1, 1, 2)
+				spoil(f)
+				s.namesField(f, field)
 			}
 		}},
 	}

@@ -17,7 +17,6 @@ func unpin(claim int) *shard.Unpin {
 }
 
 func pinClauses() []clause {
-	advance := []string{"advance"}
 	return []clause{
 		{name: "I9_APinBindsTheGroupToOneHost", test: func(s *suite) {
 			if o := s.do(newPin(1, "a")); o.PinnedTo != "a" {
@@ -30,28 +29,7 @@ func pinClauses() []clause {
 				s.Errorf("pin is %+v", p)
 			}
 		}},
-		{name: "TheSameHostJoins", test: func(s *suite) {
-			s.do(newPin(1, "a"), newPin(2, "a"), unpin(1))
-			s.refused(newPin(3, "b"), fault.Contended)
-			s.do(unpin(2))
-			if p := s.rows().Pins[GroupID(1)]; p != nil {
-				s.Errorf("pin is %+v", p)
-			}
-			s.do(newPin(3, "b"))
-		}},
-		{name: "AHoldEndsWithItsTime", needs: advance, test: func(s *suite) {
-			s.do(newPin(1, "a"))
-			s.Advance(50 * time.Second)
-			s.refused(newPin(2, "b"), fault.Contended)
-			s.Advance(11 * time.Second)
-			if o := s.do(newPin(2, "b")); o.PinnedTo != "b" {
-				s.Errorf("pinned to %q", o.PinnedTo)
-			}
-			if p := s.rows().Pins[GroupID(1)]; len(p.Holders) != 1 || p.Holders[0].ClaimID != ClaimID(2) {
-				s.Errorf("pin is %+v", p)
-			}
-		}},
-		{name: "AgainExtendsAndNeverShortens", needs: advance, test: func(s *suite) {
+		{name: "AgainExtendsAndNeverShortens", test: func(s *suite) {
 			s.do(newPin(1, "a"))
 			s.Advance(30 * time.Second)
 			s.do(newPin(1, "a"))
@@ -62,19 +40,6 @@ func pinClauses() []clause {
 			s.nothing(short)
 			s.Advance(15 * time.Second)
 			s.refused(newPin(2, "b"), fault.Contended)
-		}},
-		{name: "UnpinAgainDoesNothing", test: func(s *suite) {
-			s.nothing(unpin(1))
-			s.do(newPin(1, "a"))
-			s.nothing(unpin(2))
-			s.do(unpin(1))
-			s.nothing(unpin(1))
-		}},
-		{name: "InABatchTheFirstWins", test: func(s *suite) {
-			a := s.apply(opOf(newPin(1, "a")), opOf(newPin(2, "b")), opOf(unpin(1)), opOf(newPin(3, "c")))
-			if a.Outcomes[1].Refusal == nil || a.Outcomes[1].PinnedTo != "a" || a.Outcomes[3].PinnedTo != "c" {
-				s.Errorf("outcomes are %+v", a.Outcomes)
-			}
 		}},
 		{name: "I9_UnderConcurrencyOneHostWins", test: func(s *suite) {
 			out := s.race(s.openLanes(8), func(w int) any { return newPin(w, fmt.Sprintf("host-%d", w)) })

@@ -5,6 +5,22 @@ import (
 	"cellgate/shard"
 )
 
+// attemptOf makes claim n for an attempt.
+func attemptOf(attempt string, n, host int, vcpus int64) *shard.NewClaim {
+	c := NewClaim(n, host, vcpus)
+	c.Attempt = attempt
+	return c
+}
+
+// takeOverAs makes the operation by which an attempt takes over claim n. releaseAs makes that attempt's release.
+func takeOverAs(attempt string, n int) takeOver {
+	return takeOver{ClaimID: ClaimID(n), ConsumerUUID: ConsumerID(n), Attempt: attempt}
+}
+
+func releaseAs(attempt string, n int) release {
+	return release{ClaimID: ClaimID(n), ConsumerUUID: ConsumerID(n), Attempt: attempt}
+}
+
 func releaseClauses() []clause {
 	return []clause{
 		{name: "AReleasedClaimGivesItsResourcesBack", test: func(s *suite) {
@@ -18,11 +34,6 @@ func releaseClauses() []clause {
 			s.state(1, shard.Released)
 			s.state(2, shard.Released)
 		}},
-		{name: "AgainDoesNothing", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 3), release(*Ref(1)))
-			s.nothing(release(*Ref(1)))
-			s.used(1, 0)
-		}},
 		{name: "BeforeItsClaimItRefusesTheClaim", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			if c := s.do(release(*Ref(1))).Claim; c.State != shard.Released || c.ConsumerUUID != ConsumerID(1) {
@@ -30,27 +41,6 @@ func releaseClauses() []clause {
 			}
 			s.refused(NewClaim(1, 1, 3), fault.ClaimExpired)
 			s.used(1, 0)
-		}},
-		{name: "AnotherConsumersClaimStays", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 3))
-			s.refused(release{ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(2)}, fault.InvalidRequest)
-			s.state(1, shard.Pending)
-			s.used(1, 3)
-		}},
-		{name: "OfPendingOnlyLeavesAConfirmedClaim", test: func(s *suite) {
-			s.do(NewHost(1, 8), NewClaim(1, 1, 3), NewClaim(2, 1, 2), confirm(*Ref(1)))
-			for n, kind := range map[int]fault.Kind{1: fault.AlreadyExists, 2: ""} {
-				ref := *Ref(n)
-				ref.PendingOnly = true
-				if kind != "" {
-					s.refused(release(ref), kind)
-				} else {
-					s.do(release(ref))
-				}
-			}
-			s.state(1, shard.Confirmed)
-			s.state(2, shard.Released)
-			s.used(1, 3)
 		}},
 		{name: "OfAClaimAsItWasLeavesOneThatWasChanged", test: func(s *suite) {
 			s.do(NewHost(1, 8))
@@ -77,12 +67,26 @@ func releaseClauses() []clause {
 			s.do(release{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(2), Unchanged: &made.UpdatedAt}) // none came
 			s.refused(NewClaim(2, 1, 1), fault.ClaimExpired)
 		}},
-		{name: "AnExpiredClaimCannotComeBackAfterIt", needs: []string{"advance"}, test: func(s *suite) {
+		{name: "I3_WhatAnotherAttemptTookOverStays", test: func(s *suite) {
 			s.do(NewHost(1, 8))
-			s.expired(1, 1, 3)
-			s.do(release(*Ref(1)))
-			s.refused(confirm(*Ref(1)), fault.ClaimExpired)
+			made := s.do(attemptOf("a", 1, 1, 3)).Claim
+			kept := s.do(takeOverAs("b", 1)).Claim
+			want := *made
+			want.Attempt, want.UpdatedAt = "b", kept.UpdatedAt
+			if !equalRows(kept, &want) || !equalRows(kept, s.find(1)) || !kept.UpdatedAt.After(made.UpdatedAt) {
+				s.Errorf("claim is %+v, found %+v, want %+v", kept, s.find(1), want)
+			}
+			s.inTheWay(releaseAs("a", 1), kept)
+			s.state(1, shard.Pending)
+			s.used(1, 3)
+			s.do(releaseAs("b", 1))
 			s.used(1, 0)
+		}},
+		{name: "ABadTakeOverIsRefusedByField", test: func(s *suite) {
+			s.namesField(takeOver{ConsumerUUID: ConsumerID(1), Attempt: "a"}, "claim_id")
+			s.namesField(takeOver{ClaimID: ClaimID(1), Attempt: "a"}, "consumer_uuid")
+			s.namesField(takeOverAs("", 1), "attempt")
+			s.namesField(takeOverAs("\xff", 1), "attempt")
 		}},
 	}
 }

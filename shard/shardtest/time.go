@@ -7,14 +7,14 @@ import (
 
 func timeClauses() []clause {
 	return []clause{
-		{name: "TimeIsUTCAndPasses", needs: []string{"advance"}, test: func(s *suite) {
+		{name: "TimeIsUTCAndPasses", test: func(s *suite) {
 			a := s.now()
 			s.Advance(time.Minute)
 			if b := s.now(); b.Sub(a) < time.Minute || a.Location() != time.UTC {
 				s.Errorf("it was %v, a minute later %v", a, b)
 			}
 		}},
-		{name: "TimeDoesNotFollowAClockThatGoesBack", needs: []string{"rewind"}, test: func(s *suite) {
+		{name: "TimeDoesNotFollowAClockThatGoesBack", test: func(s *suite) {
 			a := s.now()
 			s.Rewind(time.Hour)
 			if b := s.now(); b.Before(a) {
@@ -24,7 +24,7 @@ func timeClauses() []clause {
 				s.Errorf("it was %v, then %v", a, e.At)
 			}
 		}},
-		{name: "TimeDoesNotGoBackOverARestart", needs: []string{"rewind", "reopen"}, test: func(s *suite) {
+		{name: "TimeDoesNotGoBackOverARestart", test: func(s *suite) {
 			for range 3 {
 				a := s.now()
 				s.Rewind(time.Hour)
@@ -34,7 +34,7 @@ func timeClauses() []clause {
 				}
 			}
 		}},
-		{name: "TimeDoesNotGoBackOverACrash", needs: []string{"rewind", "crash", "advance"}, test: func(s *suite) {
+		{name: "TimeDoesNotGoBackOverACrash", test: func(s *suite) {
 			for range 3 {
 				s.Advance(10 * time.Second)
 				a := s.now()

@@ -10,9 +10,8 @@ import (
 var oldEnough = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func trimClauses() []clause {
-	advance := []string{"advance"}
 	return []clause{
-		{name: "TrimmedEntriesAreGoneToWhoNeedsThem", needs: advance, untold: true, test: func(s *suite) {
+		{name: "TrimmedEntriesAreGoneToWhoNeedsThem", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 1))
 			_, early := s.tail(nil, 1)
 			_, at := s.tail(nil, 100)
@@ -36,7 +35,7 @@ func trimClauses() []clause {
 				s.Errorf("after Load are %+v", got)
 			}
 		}},
-		{name: "NumbersGoOnAfterTrimmingAll", needs: advance, untold: true, test: func(s *suite) {
+		{name: "NumbersGoOnAfterTrimmingAll", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.Advance(time.Hour)
 			s.trim(0)
@@ -46,7 +45,7 @@ func trimClauses() []clause {
 			s.trim(0)
 			s.trim(0)
 		}},
-		{name: "TombstonesAreKeptForTheirTime", needs: advance, untold: true, test: func(s *suite) {
+		{name: "TombstonesAreKeptForTheirTime", test: func(s *suite) {
 			s.do(NewHost(1, 8), NewClaim(1, 1, 1), release(*Ref(1)), release(*Ref(2)), NewClaim(3, 1, 1), confirm(*Ref(3)))
 			s.Advance(shard.TombstoneTTL - time.Minute)
 			s.do(release(*Ref(4)))
@@ -62,7 +61,7 @@ func trimClauses() []clause {
 			s.do(NewClaim(1, 1, 1))
 			s.refused(NewClaim(4, 1, 1), fault.ClaimExpired)
 		}},
-		{name: "TombstonesAfterTheGivenTimeStay", needs: advance, untold: true, test: func(s *suite) {
+		{name: "TombstonesAfterTheGivenTimeStay", test: func(s *suite) {
 			s.do(release(*Ref(1)))
 			s.Advance(2 * shard.TombstoneTTL)
 			s.do(NewHost(1, 8))
@@ -70,7 +69,7 @@ func trimClauses() []clause {
 			s.state(1, shard.Released)
 			s.checkJournal()
 		}},
-		{name: "AClaimThatCameBackIsNoTombstone", needs: advance, untold: true, test: func(s *suite) {
+		{name: "AClaimThatCameBackIsNoTombstone", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			s.expired(1, 1, 1)
 			s.do(confirm(*Ref(1)))
@@ -83,7 +82,7 @@ func trimClauses() []clause {
 			s.state(2, shard.Released)
 			s.used(1, 1)
 		}},
-		{name: "ALaneThatEndedAndIsTrimmedIsMissedOnlyByWhoMissedIt", needs: advance, untold: true, test: func(s *suite) {
+		{name: "ALaneThatEndedAndIsTrimmedIsMissedOnlyByWhoMissedIt", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			_, early := s.tail(nil, 100)
 			other := s.openLane("b")
@@ -121,7 +120,7 @@ func trimClauses() []clause {
 				s.Errorf("after Load comes %+v", got)
 			}
 		}},
-		{name: "ManyAreTrimmed", needs: advance, untold: true, test: func(s *suite) {
+		{name: "ManyAreTrimmed", test: func(s *suite) {
 			ops := make([]shard.Op, 2500)
 			for i := range ops {
 				ops[i] = opOf(release(*Ref(i)))
@@ -142,6 +141,7 @@ func (s *suite) trim(from time.Duration) {
 	s.Helper()
 	now, err := s.Now(s.ctx)
 	if err == nil {
+		s.trimmed = true
 		err = s.Trim(s.ctx, now.Add(from))
 	}
 	if err != nil {

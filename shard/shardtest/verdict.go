@@ -2,7 +2,6 @@ package shardtest
 
 import (
 	"strings"
-	"time"
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
@@ -49,7 +48,6 @@ func (s *suite) keepsRejections(c *shard.Claim, want ...shard.Rejection) {
 }
 
 func verdictClauses() []clause {
-	advance := []string{"advance"}
 	two := func(s *suite) *shard.Claim {
 		s.do(NewHost(1, 8), NewHost(2, 8))
 		return s.do(NewClaim(1, 1, 3)).Claim
@@ -83,36 +81,13 @@ func verdictClauses() []clause {
 				s.Errorf("a confirm is refused with %+v", o.Refusal)
 			}
 			s.do(NewClaim(2, 1, 8)) // this takes the whole host
-			swapped := s.do(&shard.Swap{
-				ClaimID: ClaimID(1), ConsumerUUID: ConsumerID(1), HostUUID: HostID(2), TTL: time.Minute,
-				Allocations: []shard.Used{{ProviderUUID: HostID(2), ResourceClass: Class, Amount: 3}},
-			}).Claim
+			swapped := s.do(swapTo(1, 2)).Claim
 			if swapped.Verdict != nil || swapped.State != shard.Pending {
 				s.Errorf("on another host it is %+v", swapped)
 			}
 			s.used(1, 8)
-			s.used(2, 3)
+			s.used(2, 1)
 			s.do(confirm(*Ref(1)))
-		}},
-		{name: "AnAbortedClaimEndsAsAnyOther", needs: advance, test: func(s *suite) {
-			two(s)
-			s.do(NewClaim(2, 1, 3), aborts(1, 1, 8), aborts(2, 1, 8), release(*Ref(1)))
-			s.state(1, shard.Released)
-			s.Advance(time.Hour)
-			s.do(expire(*Ref(2)))
-			s.used(1, 0)
-			s.refused(confirm(*Ref(2)), fault.ClaimRejected)
-			s.used(1, 0)
-		}},
-		{name: "AnAbortedClaimWhoseInstanceComesTakesWhatTheReportSays", test: func(s *suite) {
-			two(s)
-			s.do(aborts(1, 1, 8))
-			there := NewHost(1, 8)
-			there.Host.StateVersion = 2
-			there.Instances = []shard.Instance{{UUID: ConsumerID(1), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 2}}}}
-			s.gives(there, shard.Outcome{Confirmed: 1})
-			s.state(1, shard.Confirmed)
-			s.used(1, 2)
 		}},
 		{name: "AConfirmedClaimGoesBackByTheWordOfWhoKnowsItsInstances", test: func(s *suite) {
 			for _, h := range []*shard.PutHost{NewHost(1, 8), NewHost(3, 8)} {
@@ -133,7 +108,7 @@ func verdictClauses() []clause {
 			s.state(1, shard.Rejected)
 			s.used(1, 2)
 			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
-			s.do(&shard.Transfer{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(2), ToConsumer: ConsumerID(9)})
+			s.do(transferOf(2, 2, 9))
 			s.nothing(aborts(2, 1, 8)) // the claim has a new consumer
 			there := NewHost(1, 8)
 			there.Host.BootID, there.Host.StateVersion = "boot-1", 2
@@ -141,26 +116,6 @@ func verdictClauses() []clause {
 			s.do(there)
 			s.nothing(aborts(3, 1, 8)) // a report already had the instance
 			s.used(1, 2)
-		}},
-		{name: "AConfirmedClaimThatMovesAnotherDoesNotGoBack", test: func(s *suite) {
-			two(s)
-			s.do(confirm(*Ref(1)), NewClaim(2, 1, 1), confirm(*Ref(2)))
-			runs := NewHost(1, 8)
-			runs.Host.StateVersion = 2
-			for n, amount := range []int64{3, 1} {
-				runs.Instances = append(runs.Instances, shard.Instance{UUID: ConsumerID(n + 1), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: amount}}})
-			}
-			s.do(runs)
-			for _, m := range []struct{ from, to, host int }{{1, 3, 2}, {2, 4, 1}} { // to another host, and a resize
-				s.do(moving(m.to, m.from, m.host), confirm(refOf(m.to, m.from)))
-				s.state(m.from, shard.Released)
-				s.nothing(aborts(m.to, m.host, 8))
-				s.state(m.to, shard.Confirmed)
-			}
-			s.used(1, 1)
-			s.used(2, 1)
-			s.do(release(refOf(3, 1)))
-			s.used(2, 0)
 		}},
 		{name: "TheSameWordAgainWritesNothing", test: func(s *suite) {
 			two(s)
@@ -177,39 +132,6 @@ func verdictClauses() []clause {
 				s.Errorf("refused by %+v with %+v", o.Refusal, o.Claim)
 			}
 			s.state(1, shard.Pending)
-		}},
-		{name: "NorIsOneThatExpired", needs: advance, test: func(s *suite) {
-			two(s)
-			s.do(rejects(1, 1, 7))
-			s.Advance(2 * time.Minute)
-			s.do(expire(*Ref(1)))
-			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
-			again := *Ref(1)
-			again.Reinstate = true
-			s.refused(confirm(again), fault.ClaimRejected)
-			s.state(1, shard.Expired)
-		}},
-		{name: "ALaterWordTakesItsPlace", test: func(s *suite) {
-			two(s)
-			s.do(rejects(1, 1, 7), accepts(1, 1, 8))
-			s.nothing(rejects(1, 1, 7)) // a late verdict
-			next := rejects(1, 1, 1)
-			next.Verdict.BootID = "boot-2"
-			s.do(next)
-			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
-			last := accepts(1, 1, 2)
-			last.Verdict.BootID = "boot-2"
-			s.do(last, confirm(*Ref(1)))
-		}},
-		{name: "OnAnotherHostItHasNoVerdict", test: func(s *suite) {
-			two(s)
-			s.do(rejects(1, 1, 7))
-			if c := s.do(swapTo(1, 2)).Claim; c.Verdict != nil {
-				s.Errorf("claim is %+v", c)
-			}
-			s.nothing(rejects(1, 1, 8)) // a late verdict
-			s.nothing(ends(rejects(1, 1, 8)))
-			s.do(confirm(*Ref(1)))
 		}},
 		{name: "WhoRejectedItBeforeIsKept", test: func(s *suite) {
 			two(s)
@@ -235,72 +157,6 @@ func verdictClauses() []clause {
 				s.do(swapTo(1, 3-host))
 			}
 			s.keepsRejections(s.find(1), all[2:]...)
-		}},
-		{name: "AReportedInstanceIsMoreThanAnyVerdict", test: func(s *suite) {
-			two(s)
-			s.do(rejects(1, 1, 7))
-			up := NewHost(1, 8)
-			up.Host.StateVersion = 2
-			up.Instances = []shard.Instance{{UUID: ConsumerID(1), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: 3}}}}
-			s.gives(up, shard.Outcome{Confirmed: 1})
-			if c := s.find(1); c.State != shard.Confirmed || c.Verdict != nil {
-				s.Errorf("claim is %+v", c)
-			}
-		}},
-		{name: "AConfirmedOrEndedClaimIsNotJudged", needs: advance, test: func(s *suite) {
-			two(s)
-			s.do(confirm(*Ref(1)))
-			s.nothing(rejects(1, 1, 7))
-			s.nothing(ends(rejects(1, 1, 7)))
-			s.do(release(*Ref(1)))
-			s.nothing(rejects(1, 1, 7))
-			s.expired(2, 1, 2)
-			s.nothing(ends(rejects(2, 1, 7)))
-			s.state(2, shard.Expired)
-			if o := s.nothing(rejects(9, 1, 7)); o.Claim != nil {
-				s.Errorf("an unknown claim is %+v", o.Claim)
-			}
-			s.used(1, 0)
-		}},
-		{name: "EndedItIsRejectedForGood", test: func(s *suite) {
-			two(s)
-			c := s.do(ends(rejects(1, 1, 7))).Claim
-			if c.State != shard.Rejected || !c.ExpiresAt.IsZero() || c.Verdict == nil || !equalRows(c, s.find(1)) {
-				s.Errorf("claim is %+v, found %+v", c, s.find(1))
-			}
-			s.used(1, 0)
-			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
-			s.refused(swapTo(1, 2), fault.ClaimExpired)
-			if r := s.refused(NewClaim(1, 1, 3), fault.ClaimRejected).Refusal; r.Filter != "HostVerdict" || r.Detail != "NO_ROOM" {
-				s.Errorf("made again, it is refused by %+v", r)
-			}
-			s.nothing(release(*Ref(1)))
-			s.nothing(ends(rejects(1, 1, 8)))
-			// Its consumer may make another claim.
-			next := NewClaim(2, 2, 2)
-			next.ConsumerUUID = ConsumerID(1)
-			s.do(next)
-		}},
-		{name: "ANotedRejectionCanBeEndedLater", test: func(s *suite) {
-			two(s)
-			s.do(rejects(1, 1, 7), ends(rejects(1, 1, 7)))
-			s.state(1, shard.Rejected)
-		}},
-		{name: "ItIsKeptOverARestart", needs: []string{"reopen"}, test: func(s *suite) {
-			two(s)
-			s.do(rejects(1, 1, 7), NewClaim(2, 1, 1), ends(rejects(2, 1, 7)), NewClaim(3, 1, 1), rejects(3, 1, 7), swapTo(3, 2))
-			s.do(NewClaim(4, 1, 1), rejects(4, 1, 7), swapTo(4, 2), rejects(4, 2, 7))
-			var before, after [5]*shard.Claim
-			for n := 1; n < 5; n++ {
-				before[n] = s.find(n)
-			}
-			s.reopen()
-			for n := 1; n < 5; n++ {
-				if after[n] = s.find(n); !equalRows(after[n], before[n]) {
-					s.Errorf("claim %d was %+v, is %+v", n, before[n], after[n])
-				}
-			}
-			s.refused(confirm(*Ref(1)), fault.ClaimRejected)
 		}},
 		{name: "ABadVerdictIsRefusedByField", test: func(s *suite) {
 			two(s)
