@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,21 +15,20 @@ import (
 	"cellgate/shard"
 )
 
-func TestConfigNamesEveryBadField(t *testing.T) {
-	_, err := New(Config{UUID: "x", SnapshotTTL: -1, MaxBatch: 1, HeartbeatEvery: 2 * time.Minute}, Deps{})
-	var f *fault.Error
-	if !errors.As(err, &f) || f.Kind != fault.InvalidRequest {
-		t.Fatalf("got %v", err)
-	}
-	var got []string
-	for _, field := range f.Fields {
-		got = append(got, field.Path)
-	}
-	if want := []string{"name", "uuid", "replica", "snapshot_ttl", "max_batch", "heartbeat_every"}; !slices.Equal(got, want) {
-		t.Errorf("named %v, want %v", got, want)
-	}
-	if _, err := New(Config{Name: "a", UUID: cellUUID, Replica: "r"}, Deps{}); fault.KindOf(err) != fault.InvalidRequest {
-		t.Errorf("without a store: %v", err)
+func TestNew_WithoutNameUUIDOrStore_IsRefused(t *testing.T) {
+	store := newStore(t)
+	for name, c := range map[string]struct {
+		config Config
+		store  shard.Store
+	}{
+		"no name":    {Config{UUID: cellUUID, Replica: "r"}, store},
+		"no replica": {Config{Name: "a", UUID: cellUUID}, store},
+		"no uuid":    {Config{Name: "a", UUID: "x", Replica: "r"}, store},
+		"no store":   {Config{Name: "a", UUID: cellUUID, Replica: "r"}, nil},
+	} {
+		if _, err := New(c.config, Deps{Store: c.store}); fault.KindOf(err) != fault.InvalidRequest {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

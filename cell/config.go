@@ -1,7 +1,7 @@
 package cell
 
 import (
-	"fmt"
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -9,7 +9,6 @@ import (
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
-	"cellgate/schedule"
 	"cellgate/shard"
 )
 
@@ -80,87 +79,35 @@ type Deps struct {
 	Now func() time.Time
 }
 
-// withDefaults fills in the defaults and names every field that is wrong.
+// withDefaults fills in the defaults. It checks only what every caller must set: ranges are checked where the
+// configuration is read (internal/config).
 func (c Config) withDefaults() (Config, error) {
-	var bad []fault.Field
-	if c.Name == "" {
-		bad = append(bad, fault.Field{Path: "name", Problem: "must not be empty"})
+	if c.Name == "" || c.Replica == "" {
+		return c, fault.Invalid("name", "the cell and its replica must have names")
 	}
-	if _, err := schedule.ParseID(c.UUID); err != nil {
-		bad = append(bad, fault.Field{Path: "uuid", Problem: err.Error()})
-	}
-	if c.Replica == "" {
-		bad = append(bad, fault.Field{Path: "replica", Problem: "must not be empty"})
-	}
-	durations := []struct {
-		path  string
-		value *time.Duration
-		unset time.Duration
-	}{
-		{"service_down_time", &c.ServiceDownTime, 60 * time.Second},
-		{"heartbeat_every", &c.HeartbeatEvery, 10 * time.Second},
-		{"snapshot_ttl", &c.SnapshotTTL, 2 * time.Second},
-		{"lease_scan", &c.LeaseScan, time.Second},
-		{"tail_every", &c.TailEvery, 100 * time.Millisecond},
-		{"decisions_keep", &c.DecisionsKeep, 24 * time.Hour},
-		{"gate_settle", &c.GateSettle, 60 * time.Second},
-		{"verify_wait", &c.VerifyWait, agents.MaxVerifyWait},
-		{"reconcile_interval", &c.ReconcileInterval, time.Minute},
-		{"reconcile_grace", &c.ReconcileGrace, 10 * time.Minute},
-		{"reconcile_release", &c.ReconcileRelease, shard.MaxClaimTTL},
-	}
-	for _, d := range durations {
-		if *d.value < 0 {
-			bad = append(bad, fault.Field{Path: d.path, Problem: "must not be negative"})
-		}
-		if *d.value == 0 {
-			*d.value = d.unset
-		}
-	}
-	counts := []struct {
-		path  string
-		value *int
-		unset int
-	}{
-		{"max_batch", &c.MaxBatch, 256},
-		{"max_queue", &c.MaxQueue, 8192},
-		{"max_hosts", &c.MaxHosts, 50_000},
-		{"max_hosts_mib", &c.MaxHostsMiB, 1024},
-		{"max_agent_hosts", &c.MaxAgentHosts, 1024},
-		{"max_agent_hosts_mib", &c.MaxAgentHostsMiB, 64},
-		{"max_decisions", &c.MaxDecisions, 100_000},
-		{"cold_hosts", &c.ColdHosts, replica.ColdHosts},
-		{"gate_agent_version", &c.GateAgentVersion, 1},
-	}
-	for _, n := range counts {
-		if *n.value < 0 {
-			bad = append(bad, fault.Field{Path: n.path, Problem: "must not be negative"})
-		}
-		if *n.value == 0 {
-			*n.value = n.unset
-		}
-	}
+	c.ServiceDownTime = cmp.Or(c.ServiceDownTime, 60*time.Second)
+	c.HeartbeatEvery = cmp.Or(c.HeartbeatEvery, 10*time.Second)
+	c.SnapshotTTL = cmp.Or(c.SnapshotTTL, 2*time.Second)
+	c.LeaseScan = cmp.Or(c.LeaseScan, time.Second)
+	c.TailEvery = cmp.Or(c.TailEvery, 100*time.Millisecond)
+	c.DecisionsKeep = cmp.Or(c.DecisionsKeep, 24*time.Hour)
+	c.GateSettle = cmp.Or(c.GateSettle, 60*time.Second)
+	c.VerifyMode = cmp.Or(c.VerifyMode, agents.VerifyAsync)
+	c.VerifyWait = cmp.Or(c.VerifyWait, agents.MaxVerifyWait)
+	c.ReconcileInterval = cmp.Or(c.ReconcileInterval, time.Minute)
+	c.ReconcileGrace = cmp.Or(c.ReconcileGrace, 10*time.Minute)
+	c.ReconcileRelease = cmp.Or(c.ReconcileRelease, shard.MaxClaimTTL)
+	c.MaxBatch = cmp.Or(c.MaxBatch, 256)
+	c.MaxQueue = cmp.Or(c.MaxQueue, 8192)
+	c.MaxHosts = cmp.Or(c.MaxHosts, 50_000)
+	c.MaxHostsMiB = cmp.Or(c.MaxHostsMiB, 1024)
+	c.MaxAgentHosts = cmp.Or(c.MaxAgentHosts, 1024)
+	c.MaxAgentHostsMiB = cmp.Or(c.MaxAgentHostsMiB, 64)
+	c.MaxDecisions = cmp.Or(c.MaxDecisions, 100_000)
+	c.ColdHosts = cmp.Or(c.ColdHosts, replica.ColdHosts)
+	c.GateAgentVersion = cmp.Or(c.GateAgentVersion, 1)
 	if len(c.GateClasses) == 0 {
 		c.GateClasses = []string{"VCPU", "MEMORY_MB", "DISK_GB"}
 	}
-	switch c.VerifyMode {
-	case "":
-		c.VerifyMode = agents.VerifyAsync
-	case agents.VerifyAsync, agents.VerifySync, agents.VerifyShadow:
-	default:
-		bad = append(bad, fault.Field{Path: "verify_mode", Problem: fmt.Sprintf("is %q, must be %s, %s or %s", c.VerifyMode, agents.VerifyAsync, agents.VerifySync, agents.VerifyShadow)})
-	}
-	if c.VerifyWait > agents.MaxVerifyWait {
-		bad = append(bad, fault.Field{Path: "verify_wait", Problem: fmt.Sprintf("must be at most %v", agents.MaxVerifyWait)})
-	}
-	if c.MaxBatch == 1 {
-		bad = append(bad, fault.Field{Path: "max_batch", Problem: "must be at least 2: registrations go beside claims"})
-	}
-	if c.ReconcileRelease < c.ReconcileGrace {
-		bad = append(bad, fault.Field{Path: "reconcile_release", Problem: "must not be less than reconcile_grace"})
-	}
-	if c.HeartbeatEvery >= c.ServiceDownTime {
-		bad = append(bad, fault.Field{Path: "heartbeat_every", Problem: "must be less than service_down_time"})
-	}
-	return c, fault.InvalidFields(bad)
+	return c, nil
 }
