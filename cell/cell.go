@@ -114,7 +114,7 @@ func New(cfg Config, deps Deps) (*Cell, error) {
 			Cell: cfg.Name, Interval: cfg.ReconcileInterval, Grace: cfg.ReconcileGrace, Release: cfg.ReconcileRelease, ReportOnly: cfg.ReconcileReportOnly,
 			Now: now, Log: log, Telemetry: deps.Telemetry,
 		}, state, agents),
-		shapes: proposals.NewShapes(), summary: newTotals(state.Touched),
+		shapes: proposals.NewShapes(), summary: newTotals(),
 		slots: make(chan struct{}, runtime.GOMAXPROCS(0)), trials: make(chan struct{}, maxTrials), phase: phase, nearMisses: newNearMissBudget(time.Now()),
 	}
 	c.health = health.New(c.aliveChecks, c.readyChecks)

@@ -48,7 +48,7 @@ func (c *Cell) newestSummary() *cellv1.GetSummaryResponse {
 	defer c.summary.mu.Unlock()
 	table, name := c.versions.Newest()
 	if c.summary.newest == nil || c.summary.version != table.Version() {
-		c.summary.recount(c.summary.touched.Drain(), c.rows, c.live)
+		c.summary.recount(c.rows, c.live)
 		out := c.summary.message()
 		out.Cell, out.CellUuid, out.Replica = c.cfg.Name, c.uuid, c.cfg.Replica
 		t := out.GetTotals()

@@ -13,12 +13,9 @@ import (
 	"cellgate/shard"
 )
 
-// totals are the sums over all hosts of a cell: what they have and hold. Updating them for one host
-// takes time that does not grow with the number of hosts: gateways ask about once a second, and more
-// often while the cell is slow.
+// totals are the sums over all hosts of a cell: what they have and hold. Only hosts that changed are
+// counted again: gateways ask about once a second, and more often while the cell is slow.
 type totals struct {
-	touched *replica.TouchedHosts
-
 	mu sync.Mutex
 	// newest is the message of a version of the table; nil before the first.
 	newest  *cellv1.GetSummaryResponse
@@ -35,10 +32,9 @@ type totals struct {
 	aggregateNames map[string]string
 }
 
-func newTotals(touched *replica.TouchedHosts) *totals {
+func newTotals() *totals {
 	return &totals{
-		touched: touched,
-		hosts:   map[string]*countedHost{}, classes: map[string]*classTotals{},
+		hosts: map[string]*countedHost{}, classes: map[string]*classTotals{},
 		traits: counts{}, aggregates: counts{}, zones: counts{}, tenants: counts{}, childTraits: counts{}, childClasses: counts{},
 		aggregateNames: map[string]string{},
 	}
@@ -74,27 +70,39 @@ type classTotals struct {
 	inventories, roots int
 }
 
-// recount replaces the contributions of hosts.
-func (s *totals) recount(uuids map[string]struct{}, rows *replica.Rows, live *liveness.Tracker) {
-	for uuid := range uuids {
-		var next *countedHost
-		if row := rows.Host(uuid); row != nil && row.Host != nil {
-			_, up := live.LastSeen(uuid)
-			next = &countedHost{row: row, up: !rows.Conditions(row, !up).Down()}
-		}
+// recount replaces the contributions of the hosts that have another row, came, went down or up, or are gone.
+func (s *totals) recount(rows *replica.Rows, live *liveness.Tracker) {
+	inService := map[string]struct{}{}
+	for _, row := range rows.HostsInService() {
+		uuid := row.Host.UUID
+		inService[uuid] = struct{}{}
+		_, seen := live.LastSeen(uuid)
+		up := !rows.Conditions(row, !seen).Down()
 		was := s.hosts[uuid]
-		if was != nil {
-			s.count(was, -1)
-			s.label(was.row.Host, -1)
-			delete(s.hosts, uuid)
+		if was != nil && was.row == row && was.up == up {
+			continue
 		}
-		if next != nil {
-			s.inventory(next)
-			s.count(next, 1)
-			s.label(next.row.Host, 1)
-			s.hosts[uuid] = next
+		if was != nil {
+			s.remove(was)
+		}
+		next := &countedHost{row: row, up: up}
+		s.inventory(next)
+		s.count(next, 1)
+		s.label(row.Host, 1)
+		s.hosts[uuid] = next
+	}
+	for uuid, was := range s.hosts {
+		if _, is := inService[uuid]; !is {
+			s.remove(was)
 		}
 	}
+}
+
+// remove removes a host's contribution.
+func (s *totals) remove(h *countedHost) {
+	s.count(h, -1)
+	s.label(h.row.Host, -1)
+	delete(s.hosts, h.row.Host.UUID)
 }
 
 // inventory fills in the host's inventories, class by class.

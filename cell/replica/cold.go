@@ -198,7 +198,7 @@ func (c *coldSearch) run(key string, s *coldQuery) {
 // in a table that was just loaded.
 func TableOf(cellUUID string, rows []shard.Change, now func() time.Time) *schedule.Table {
 	v := proposals.NewVersions(time.Second, 1, now)
-	w := newWriter(cellUUID, newRows(), liveness.New(time.Hour, now), v, nil, nil, slog.New(slog.DiscardHandler))
+	w := newWriter(cellUUID, newRows(), liveness.New(time.Hour, now), v, nil, slog.New(slog.DiscardHandler))
 	w.makeVersion([]tableUpdate{{changes: rows}})
 	return v.Current()
 }

@@ -116,7 +116,7 @@ func newAgreement(t *testing.T, store shard.Store, seed uint64) *agreement {
 	rows, now := newRows(), func() time.Time { return time.Unix(1, 0) }
 	return &agreement{
 		t: t, filter: store.(shard.HostFinder), lane: lane, rng: rand.New(rand.NewPCG(seed, 6)),
-		writer: newWriter(cellUUID, rows, liveness.New(time.Minute, now), proposals.NewVersions(time.Second, 1, now), nil, nil, slog.New(slog.DiscardHandler)),
+		writer: newWriter(cellUUID, rows, liveness.New(time.Minute, now), proposals.NewVersions(time.Second, 1, now), nil, slog.New(slog.DiscardHandler)),
 	}
 }
 

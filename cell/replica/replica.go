@@ -48,7 +48,6 @@ type State struct {
 	Stored    *storeWatch
 	StoreTime *storeTimeWatch
 	Imports   *importAge
-	Touched   *TouchedHosts
 	Cold      *coldSearch
 }
 
@@ -57,12 +56,12 @@ func NewState(cfg Config, live *liveness.Tracker) *State {
 	s := &State{
 		cfg: cfg, Live: live, Rows: newRows(), Versions: proposals.NewVersions(cfg.SnapshotTTL, maxPinned, cfg.Now),
 		Queue: newQueue(cfg.MaxQueue, cfg.Telemetry), Journal: newJournal(), Stored: &storeWatch{now: cfg.Now},
-		StoreTime: &storeTimeWatch{Machine: cfg.Now, log: cfg.Log}, Touched: newTouchedHosts(),
+		StoreTime: &storeTimeWatch{Machine: cfg.Now, log: cfg.Log},
 	}
 	s.Rows.importsStale.Store(true)
 	s.Cold = newColdSearch(cfg.CellUUID, cfg.ColdHosts, cfg.Store, s.Versions, cfg.Now, cfg.Log)
 	s.Imports = &importAge{rows: s.Rows, live: live, store: s.StoreTime}
-	s.Writer = newWriter(cfg.CellUUID, s.Rows, live, s.Versions, s.Imports, s.Touched, cfg.Log)
+	s.Writer = newWriter(cfg.CellUUID, s.Rows, live, s.Versions, s.Imports, cfg.Log)
 	return s
 }
 

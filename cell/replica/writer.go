@@ -2,7 +2,6 @@ package replica
 
 import (
 	"log/slog"
-	"sync"
 
 	"cellgate/cell/liveness"
 	"cellgate/cell/proposals"
@@ -31,8 +30,6 @@ type Writer struct {
 	in       chan tableUpdate
 	// imports is checked before the next version is built, if the gate's row changed; may be nil.
 	imports *importAge
-	// touched collects the hosts that the next version changes, before it is published; may be nil.
-	touched *TouchedHosts
 	// mostNames is the size of the table's names, in bytes, beyond which the next version is built from nothing:
 	// leastNames, or more if the names of the present hosts need more.
 	mostNames, leastNames int
@@ -41,9 +38,9 @@ type Writer struct {
 // leastNames is far above what the names of a cell take: one or two megabytes.
 const leastNames = 64 << 20
 
-func newWriter(cellUUID string, r *Rows, l *liveness.Tracker, v *proposals.Versions, imports *importAge, touched *TouchedHosts, log *slog.Logger) *Writer {
+func newWriter(cellUUID string, r *Rows, l *liveness.Tracker, v *proposals.Versions, imports *importAge, log *slog.Logger) *Writer {
 	return &Writer{
-		cell: cellUUID, rows: r, live: l, versions: v, imports: imports, touched: touched, log: log,
+		cell: cellUUID, rows: r, live: l, versions: v, imports: imports, log: log,
 		in: make(chan tableUpdate, 16), mostNames: leastNames, leastNames: leastNames,
 	}
 }
@@ -112,7 +109,6 @@ func (w *Writer) apply(updates []tableUpdate) *dirty {
 	}
 	turned := w.live.DrainChanged()
 	if !d.empty() || len(turned) > 0 {
-		w.touched.add(d, turned)
 		w.versions.Publish(w.edit(d, turned))
 	}
 	w.rows.TableGate.Store(w.rows.GateRow())
@@ -220,35 +216,4 @@ func (w *Writer) editInstance(e *schedule.Edit, uuid string) {
 			put = e.AddConsumer
 		}
 	}
-}
-
-// TouchedHosts collects the hosts that changed since the last Drain.
-type TouchedHosts struct {
-	mu    sync.Mutex
-	hosts map[string]struct{}
-}
-
-func newTouchedHosts() *TouchedHosts { return &TouchedHosts{hosts: map[string]struct{}{}} }
-
-func (t *TouchedHosts) add(d *dirty, turned map[string]bool) {
-	if t == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for uuid := range d.hosts {
-		t.hosts[uuid] = struct{}{}
-	}
-	for uuid := range turned {
-		t.hosts[uuid] = struct{}{}
-	}
-}
-
-// Drain returns the collected hosts and forgets them.
-func (t *TouchedHosts) Drain() map[string]struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	drained := t.hosts
-	t.hosts = map[string]struct{}{}
-	return drained
 }

@@ -16,7 +16,7 @@ import (
 // back.
 func TestWriter_HostComesToTheTable_BringsItsInstances(t *testing.T) {
 	versions := proposals.NewVersions(time.Second, 1, time.Now)
-	w := newWriter(cellUUID, newRows(), liveness.New(time.Hour, time.Now), versions, nil, nil, slog.New(slog.DiscardHandler))
+	w := newWriter(cellUUID, newRows(), liveness.New(time.Hour, time.Now), versions, nil, slog.New(slog.DiscardHandler))
 	generation := int64(0)
 	host := func(service string) shard.Change {
 		generation++
@@ -50,7 +50,7 @@ func TestWriter_HostComesToTheTable_BringsItsInstances(t *testing.T) {
 // A host that has other names with each report does not fill the memory with old ones.
 func TestWriter_NamesChange_OldOnesAreDropped(t *testing.T) {
 	versions := proposals.NewVersions(time.Second, 1, time.Now)
-	w := newWriter(cellUUID, newRows(), liveness.New(time.Hour, time.Now), versions, nil, nil, slog.New(slog.DiscardHandler))
+	w := newWriter(cellUUID, newRows(), liveness.New(time.Hour, time.Now), versions, nil, slog.New(slog.DiscardHandler))
 	const most = 1 << 20
 	w.mostNames, w.leastNames = most, most
 	publish := func(c shard.Change) { w.makeVersion([]tableUpdate{{changes: []shard.Change{c}}}) }
