@@ -163,15 +163,8 @@ func (k *keeper) silences(ctx context.Context) error {
 // maintenances ends expired maintenances until ctx ends. Several replicas may do so, as with leases.
 func (k *keeper) maintenances(ctx context.Context) error {
 	return Repeat(ctx, k.cfg.LeaseScan, k.log, "maintenances could not be ended", func(ctx context.Context) error {
-		if !k.rows.mayEnd() {
-			return nil
-		}
-		now, err := k.store.Now(ctx)
-		if err != nil {
-			return err
-		}
 		var ops []shard.Op
-		for _, host := range k.rows.overdue(now, leaseLimit) {
+		for _, host := range k.rows.overdue(k.time.Now(), leaseLimit) { // the shard goes by exact store time
 			ops = append(ops, shard.Op{EndMaintenance: &shard.EndMaintenance{HostUUID: host}})
 		}
 		answers, err := k.queue.Do(ctx, ops, false)
@@ -182,7 +175,7 @@ func (k *keeper) maintenances(ctx context.Context) error {
 			switch {
 			case a.Err != nil:
 				return a.Err
-			case a.Outcome.Refusal == nil && a.Outcome.AdminState != nil:
+			case a.Outcome.AdminState != nil && a.Outcome.AdminState.State != shard.ConditionMaintenance:
 				k.log.Info("audit: a maintenance is over", "host_uuid", a.Outcome.AdminState.HostUUID, "reason", a.Outcome.AdminState.Reason, "since", a.Outcome.AdminState.Since)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -22,9 +21,6 @@ type Rows struct {
 	byConsumer map[string][]*shard.Claim
 	// transferred are the transferred claims of byConsumer, by their instance.
 	transferred map[string][]*shard.Claim
-	// hardwareTakers are the claims that take hardware of a host (Claim.TakesHardware), by host, then
-	// claim_id.
-	hardwareTakers map[string]map[string]*shard.Claim
 	// onHost are the live claims, by host, then claim_id.
 	onHost map[string]map[string]*shard.Claim
 	// ended are claims that ended since the journal was last read to its end, endedBefore those that
@@ -44,10 +40,8 @@ type Rows struct {
 	waits map[string]chan struct{}
 	// importsStale: the import of Nova's tables is too old (importAge.Check).
 	importsStale atomic.Bool
-	// ending has the end of each host's maintenance, if there is one.
-	ending map[string]time.Time
-	index  hostIndex
-	trees  treeIndex
+	index        hostIndex
+	trees        treeIndex
 }
 
 // HostRow is a host with the usage of its claims. It is immutable. Host is nil while only the usage is
@@ -94,9 +88,8 @@ func newRows() *Rows {
 		hosts:      map[string]*HostRow{},
 		claims:     map[string]*shard.Claim{},
 		byConsumer: map[string][]*shard.Claim{}, transferred: map[string][]*shard.Claim{},
-		hardwareTakers: map[string]map[string]*shard.Claim{}, onHost: map[string]map[string]*shard.Claim{},
-		ended:       map[string]*shard.Claim{},
-		comingFacts: map[string]*Facts{}, waits: map[string]chan struct{}{}, ending: map[string]time.Time{}, index: newHostIndex(), trees: newTreeIndex(),
+		onHost: map[string]map[string]*shard.Claim{}, ended: map[string]*shard.Claim{},
+		comingFacts: map[string]*Facts{}, waits: map[string]chan struct{}{}, index: newHostIndex(), trees: newTreeIndex(),
 	}
 }
 

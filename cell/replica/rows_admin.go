@@ -28,19 +28,7 @@ func (r *Rows) applyAdminState(a *shard.AdminState, d *dirty) error {
 	next.Admin = a
 	r.hosts[a.HostUUID] = &next
 	d.hosts[a.HostUUID] = true
-	if a.State == shard.ConditionMaintenance && !a.Until.IsZero() {
-		r.ending[a.HostUUID] = a.Until
-	} else {
-		delete(r.ending, a.HostUUID)
-	}
 	return nil
-}
-
-// mayEnd reports whether some maintenance has an end time.
-func (r *Rows) mayEnd() bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return len(r.ending) > 0
 }
 
 // overdue returns, by uuid, at most limit hosts whose maintenance ended before now, in store time, and
@@ -49,8 +37,8 @@ func (r *Rows) overdue(now time.Time, limit int) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var list []string
-	for host, until := range r.ending {
-		if !now.Before(until) {
+	for host, row := range r.hosts {
+		if a := row.Admin; a != nil && a.State == shard.ConditionMaintenance && !a.Until.IsZero() && !now.Before(a.Until) {
 			list = append(list, host)
 		}
 	}

@@ -37,27 +37,13 @@ func (r *Rows) applyClaim(c *shard.Claim, d *dirty) {
 		delete(r.claims, c.ClaimID)
 		r.ended[c.ClaimID] = c
 	}
-	r.applyHardware(old, c, d)
+	for _, is := range [...]*shard.Claim{old, c} {
+		if is != nil && is.TakesHardware() {
+			d.hardware[is.HostUUID] = struct{}{}
+		}
+	}
 	if old == nil && c.State.Live() || old != nil && (!c.State.Live() || old.HostUUID != c.HostUUID) {
 		d.instances[c.Instance()] = struct{}{}
-	}
-}
-
-// applyHardware records whether a claim takes hardware of its host.
-func (r *Rows) applyHardware(old, c *shard.Claim, d *dirty) {
-	if old != nil && old.TakesHardware() {
-		delete(r.hardwareTakers[old.HostUUID], old.ClaimID)
-		if len(r.hardwareTakers[old.HostUUID]) == 0 {
-			delete(r.hardwareTakers, old.HostUUID)
-		}
-		d.hardware[old.HostUUID] = struct{}{}
-	}
-	if c.TakesHardware() {
-		if r.hardwareTakers[c.HostUUID] == nil {
-			r.hardwareTakers[c.HostUUID] = map[string]*shard.Claim{}
-		}
-		r.hardwareTakers[c.HostUUID][c.ClaimID] = c
-		d.hardware[c.HostUUID] = struct{}{}
 	}
 }
 

@@ -23,13 +23,16 @@ func (r *Rows) assignedOf(host string) (list []*schedule.Assignment) {
 func (r *Rows) HardwareClaims(host string) (list []*shard.Claim) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, id := range slices.Sorted(maps.Keys(r.hardwareTakers[host])) {
-		if c := r.hardwareTakers[host][id]; c.Guest.Assigned != nil {
+	for _, c := range r.onHost[host] {
+		if c.TakesHardware() && c.Guest.Assigned != nil {
 			list = append(list, c)
 		}
 	}
+	slices.SortFunc(list, byClaimID)
 	return list
 }
+
+func byClaimID(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) }
 
 // GateRow gives the gate; nil for none.
 func (r *Rows) GateRow() *shard.Gate {
@@ -89,9 +92,7 @@ func (r *Rows) ClaimsOfInstance(instance string) []*shard.Claim {
 		}
 	}
 	found = append(found, r.transferred[instance]...)
-	if len(found) > 1 {
-		slices.SortFunc(found, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
-	}
+	slices.SortFunc(found, byClaimID)
 	return found
 }
 
@@ -111,7 +112,7 @@ func (r *Rows) ClaimsOn(host string) []*shard.Claim {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	list := slices.Collect(maps.Values(r.onHost[host]))
-	slices.SortFunc(list, func(a, b *shard.Claim) int { return cmp.Compare(a.ClaimID, b.ClaimID) })
+	slices.SortFunc(list, byClaimID)
 	return list
 }
 
