@@ -2,7 +2,6 @@ package proposals
 
 import (
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,15 +21,15 @@ type Versions struct {
 
 	mu          sync.Mutex
 	incarnation string
-	whole       map[uint64]*keptVersion
-	// parts are tables of some hosts, by their own numbers; lastPart is the number of the newest.
-	parts    map[uint64]*keptVersion
-	lastPart uint64
+	kept        map[string]*keptVersion
+	// last is the number of the version that was kept last.
+	last uint64
 }
 
 type keptVersion struct {
 	Version
-	until time.Time
+	number uint64
+	until  time.Time
 }
 
 // OfParts follows the incarnation in the names of parts.
@@ -40,9 +39,9 @@ const OfParts = "~"
 const maxPartHosts = 1 << 16
 
 // NewVersions begins with an empty table. A version is kept for keep after it was last asked for; at
-// most most whole versions and most parts are kept.
+// most most versions are kept.
 func NewVersions(keep time.Duration, most int, now func() time.Time) *Versions {
-	v := &Versions{keep: keep, max: most, now: now, whole: map[uint64]*keptVersion{}, parts: map[uint64]*keptVersion{}}
+	v := &Versions{keep: keep, max: most, now: now, kept: map[string]*keptVersion{}}
 	v.current.Store(schedule.NewTable())
 	return v
 }
@@ -68,44 +67,38 @@ func (v *Versions) Newest() (*schedule.Table, string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	t := v.current.Load()
-	p := v.whole[t.Version()]
-	if p == nil {
-		p = &keptVersion{Version: Version{Table: t}}
-		v.whole[t.Version()] = p
+	name := v.incarnation + "." + strconv.FormatUint(t.Version(), 10)
+	if p := v.kept[name]; p != nil {
+		p.until = v.now().Add(v.keep)
+	} else {
+		v.put(name, Version{Table: t})
 	}
-	p.until = v.now().Add(v.keep)
-	return t, v.name(t)
+	return t, name
 }
 
 // Keep keeps a part and returns its name.
 func (v *Versions) Keep(of Version) string {
 	v.mu.Lock()
-	v.lastPart++
-	n := v.lastPart
-	v.parts[n] = &keptVersion{Version: of, until: v.now().Add(v.keep)}
-	name := v.incarnation + OfParts + "." + strconv.FormatUint(n, 10)
+	name := v.incarnation + OfParts + "." + strconv.FormatUint(v.last+1, 10)
+	v.put(name, of)
 	v.mu.Unlock()
 	v.Sweep()
 	return name
 }
 
-// At returns the version with a name and extends the time that it is kept. If it is no longer kept, At
-// fails with a Gone fault.
+// put keeps a version. The caller holds mu.
+func (v *Versions) put(name string, of Version) {
+	v.last++
+	v.kept[name] = &keptVersion{Version: of, number: v.last, until: v.now().Add(v.keep)}
+}
+
+// At returns the version with a name and extends the time that it is kept. If it is no longer kept, or
+// another incarnation named it, At fails with a Gone fault.
 func (v *Versions) At(name string) (Version, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	incarnation, number, ok := cutLast(name)
-	if !ok {
-		return Version{}, fault.Invalid("table_version", "%q is not a table version", name)
-	}
 	now := v.now()
-	var p *keptVersion
-	switch incarnation {
-	case v.incarnation:
-		p = v.whole[number]
-	case v.incarnation + OfParts:
-		p = v.parts[number]
-	}
+	p := v.kept[name]
 	if p == nil || !now.Before(p.until) {
 		return Version{}, fault.New(fault.Gone, "table version %s is not kept any more", name)
 	}
@@ -118,43 +111,24 @@ func (v *Versions) Sweep() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now, hosts := v.now(), 0
-	for _, kept := range []map[uint64]*keptVersion{v.whole, v.parts} {
-		for number, p := range kept {
-			if !now.Before(p.until) {
-				delete(kept, number)
+	for name, p := range v.kept {
+		switch {
+		case !now.Before(p.until):
+			delete(v.kept, name)
+		case p.Part != nil:
+			hosts += p.Table.Len()
+		}
+	}
+	for len(v.kept) > v.max || hosts > maxPartHosts && len(v.kept) > 1 {
+		oldest := ""
+		for name, p := range v.kept {
+			if oldest == "" || p.number < v.kept[oldest].number {
+				oldest = name
 			}
 		}
-		for len(kept) > v.max {
-			delete(kept, oldest(kept))
+		if p := v.kept[oldest]; p.Part != nil {
+			hosts -= p.Table.Len()
 		}
+		delete(v.kept, oldest)
 	}
-	for _, p := range v.parts {
-		hosts += p.Table.Len()
-	}
-	for hosts > maxPartHosts && len(v.parts) > 1 {
-		n := oldest(v.parts)
-		hosts -= v.parts[n].Table.Len()
-		delete(v.parts, n)
-	}
-}
-
-func oldest(of map[uint64]*keptVersion) uint64 {
-	first := ^uint64(0)
-	for number := range of {
-		first = min(first, number)
-	}
-	return first
-}
-
-func (v *Versions) name(t *schedule.Table) string {
-	return v.incarnation + "." + strconv.FormatUint(t.Version(), 10)
-}
-
-func cutLast(name string) (incarnation string, number uint64, ok bool) {
-	i := strings.LastIndexByte(name, '.')
-	if i < 0 {
-		return "", 0, false
-	}
-	number, err := strconv.ParseUint(name[i+1:], 10, 64)
-	return name[:i], number, err == nil
 }
