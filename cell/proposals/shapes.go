@@ -60,27 +60,11 @@ func (s *Shapes) read(r *wire.Fields, placement []byte) *Shape {
 	return made
 }
 
-// Request parses a query's request; nil if it cannot be parsed. The request is immutable.
-func (s *Shapes) Request(in *cellv1.Query) *schedule.Request {
-	r, _ := s.Asked(in)
-	return r
-}
-
 // Read returns the request and the rules of a serialized placement. Both are immutable.
 func (s *Shapes) Read(placement []byte) (*schedule.Request, *schedule.Rules, error) {
 	var r wire.Fields
 	asked := s.read(&r, placement)
 	return asked.request, asked.rules, r.Err()
-}
-
-// Asked is Request that also returns the rules.
-func (s *Shapes) Asked(in *cellv1.Query) (*schedule.Request, *schedule.Rules) {
-	var r wire.Fields
-	asked := s.read(&r, in.GetPlacement())
-	if !r.Ok() {
-		return nil, nil
-	}
-	return asked.request, asked.rules
 }
 
 func (s *Shapes) find(placement []byte) *Shape {

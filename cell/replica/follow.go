@@ -67,7 +67,7 @@ func (f *follower) run(ctx context.Context) error {
 			f.restBetween(ctx, min(took, MostRest)-time.Since(over))
 		}
 		began := f.beginReading()
-		noteStored := f.stored.beginReading()
+		noteStored := f.stored.begin(&f.stored.journal)
 		late := time.AfterFunc(MaxBehind, func() { f.log.Warn("the journal is not read: the store does not answer", "for", MaxBehind) })
 		err := f.readToEnd(ctx)
 		if fault.KindOf(err) == fault.Gone && !isFatal(err) {

@@ -74,9 +74,10 @@ func (k *keeper) decisions(ctx context.Context) error {
 // expire ends every expired lease.
 func (k *keeper) expire(ctx context.Context) error {
 	for {
+		noteRead := k.stored.begin(&k.stored.reads)
 		due, err := k.store.Due(ctx, leaseLimit)
 		if ctx.Err() == nil {
-			k.stored.noteRead(err)
+			noteRead(err)
 		}
 		if err == nil && len(due) == 0 && k.stored.uncommitted() {
 			_, err = k.queue.DoOne(ctx, trial(), false)

@@ -145,7 +145,7 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		s.Int(telemetry.AttrBatch, len(ops))
 	}
 	began := time.Now()
-	ended := p.stored.beginTransaction()
+	ended := p.stored.begin(&p.stored.writes)
 	applied, err := p.lane.Apply(ctx, ops)
 	ended(err)
 	took := time.Since(began)

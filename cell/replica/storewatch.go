@@ -16,66 +16,38 @@ type storeWatch struct {
 	now func() time.Time
 
 	mu sync.Mutex
-	// began is when the transaction in flight began; zero for none.
-	began time.Time
-	// reading is when the reading of the journal under way began; zero for none.
-	reading time.Time
 	// They are separate: a store whose disk hangs can still be read, and one connection to a database
-	// may be dead while others work.
-	reads, writes, journal trouble
+	// may be dead while others work. journal are the readings of the journal.
+	reads, writes, journal operation
 }
 
-// trouble is since when an operation has failed each time, and the last error; zero if the last one
-// succeeded.
-type trouble struct {
+// operation is a kind of access to the store.
+type operation struct {
+	// began is when the one under way began; zero for none.
+	began time.Time
+	// since is when the first of those began that have failed without a break, and err the last error;
+	// zero if the last one succeeded.
 	since time.Time
 	err   error
 }
 
-// note records the result of an operation that began at began.
-func (t *trouble) note(began time.Time, err error) {
-	switch {
-	case err == nil:
-		*t = trouble{}
-	case t.err == nil:
-		*t = trouble{since: began, err: err}
-	default:
-		t.err = err
-	}
-}
-
-// noteRead records the result of a read.
-func (w *storeWatch) noteRead(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.reads.note(w.now(), err)
-}
-
-// beginTransaction records the start of a transaction, and end its result.
-func (w *storeWatch) beginTransaction() (end func(error)) {
+// begin records the start of an operation, and end its result.
+func (w *storeWatch) begin(o *operation) (end func(error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	began := w.now()
-	w.began = began
+	o.began = began
 	return func(err error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.began = time.Time{}
-		w.writes.note(began, err)
-	}
-}
-
-// beginReading records the start of a reading of the journal, and end its result.
-func (w *storeWatch) beginReading() (end func(error)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	began := w.now()
-	w.reading = began
-	return func(err error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.reading = time.Time{}
-		w.journal.note(began, err)
+		switch {
+		case err == nil:
+			*o = operation{}
+		case o.err == nil:
+			*o = operation{since: began, err: err}
+		default:
+			o.began, o.err = time.Time{}, err
+		}
 	}
 }
 
@@ -83,10 +55,10 @@ func (w *storeWatch) beginReading() (end func(error)) {
 func (w *storeWatch) InFlight() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.began.IsZero() {
+	if w.writes.began.IsZero() {
 		return 0
 	}
-	return w.now().Sub(w.began)
+	return w.now().Sub(w.writes.began)
 }
 
 // uncommitted reports whether the last transaction that ended failed.
@@ -107,14 +79,14 @@ func (w *storeWatch) WhyFailing() error {
 	switch {
 	case w.writes.err != nil:
 		return fault.Wrap(fault.CellUnavailable, w.writes.err, "the cell's shard has not committed for %v", lasted(w.writes.since))
-	case !w.began.IsZero() && now.Sub(w.began) >= CommitBound:
-		return fault.New(fault.CellUnavailable, "the cell's shard has not committed for %v", lasted(w.began))
+	case !w.writes.began.IsZero() && now.Sub(w.writes.began) >= CommitBound:
+		return fault.New(fault.CellUnavailable, "the cell's shard has not committed for %v", lasted(w.writes.began))
 	case w.reads.err != nil:
 		return fault.Wrap(fault.CellUnavailable, w.reads.err, "the cell's shard cannot be read for %v", lasted(w.reads.since))
 	case w.journal.err != nil && now.Sub(w.journal.since) >= MaxBehind:
 		return fault.Wrap(fault.CellUnavailable, w.journal.err, "the cell's journal cannot be read for %v", lasted(w.journal.since))
-	case !w.reading.IsZero() && now.Sub(w.reading) >= MaxBehind:
-		return fault.New(fault.CellUnavailable, "the cell's journal has not been read for %v", lasted(w.reading))
+	case !w.journal.began.IsZero() && now.Sub(w.journal.began) >= MaxBehind:
+		return fault.New(fault.CellUnavailable, "the cell's journal has not been read for %v", lasted(w.journal.began))
 	}
 	return nil
 }
