@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"cellgate/internal/fault"
 	"cellgate/internal/hoststate"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
@@ -16,9 +15,9 @@ import (
 func applyDelta(held *agentv1.FullState, d *agentv1.Delta) (*agentv1.FullState, error) {
 	out := hoststate.ShallowCopy(held)
 	out.Version, out.Epoch, out.Follow = d.GetVersion(), d.GetEpoch(), d.GetFollow()
-	var bad problems
+	var bad stateReader
 	if d.GetVersion() <= d.GetBaseVersion() {
-		bad.add("version", "must be above base_version (%d)", d.GetBaseVersion())
+		bad.Problem("version", "must be above base_version (%d)", d.GetBaseVersion())
 	}
 	if d.Disabled != nil {
 		out.Disabled = d.GetDisabled()
@@ -44,10 +43,17 @@ func applyDelta(held *agentv1.FullState, d *agentv1.Delta) (*agentv1.FullState, 
 	bad.bound("providers", len(out.GetProviders()), 1, maxProviders)
 	bad.bound("instances", len(out.GetInstances()), 0, maxInstances)
 	bad.bound("namespaces", len(out.GetNamespaces()), 0, maxNamespaces)
-	if err := fault.InvalidFields(bad); err != nil {
+	if err := bad.Err(); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// bound checks the length of a list.
+func (r *stateReader) bound(list string, n, least, most int) {
+	if n < least || n > most {
+		r.Problem(list, "would have %d items, must have %d to %d", n, least, most)
+	}
 }
 
 // The maximum list lengths of a FullState, as in its schema. After a delta only the lengths are
@@ -58,22 +64,9 @@ const (
 	maxNamespaces = 64
 )
 
-type problems []fault.Field
-
-func (p *problems) add(path, format string, args ...any) {
-	*p = append(*p, fault.Field{Path: path, Problem: fmt.Sprintf(format, args...)})
-}
-
-// bound checks the length of a list.
-func (p *problems) bound(list string, n, least, most int) {
-	if n < least || n > most {
-		p.add(list, "would have %d items, must have %d to %d", n, least, most)
-	}
-}
-
 // edited returns the held list with changes: each item of put replaces the item of the same name or is
 // appended, and the items that gone names are removed. Names compare without case, as uuids do.
-func edited[M any](bad *problems, list, field string, held, put []M, gone []string, nameOf func(M) string) []M {
+func edited[M any](bad *stateReader, list, field string, held, put []M, gone []string, nameOf func(M) string) []M {
 	if len(put) == 0 && len(gone) == 0 {
 		return held
 	}
@@ -81,7 +74,7 @@ func edited[M any](bad *problems, list, field string, held, put []M, gone []stri
 	next := make(map[string]M, len(put))
 	for i, m := range put {
 		if _, twice := next[name(m)]; twice {
-			bad.add(fmt.Sprintf("%s[%d]%s", list, i, field), "%s stands there already", nameOf(m))
+			bad.Problem(fmt.Sprintf("%s[%d]%s", list, i, field), "%s stands there already", nameOf(m))
 		}
 		next[name(m)] = m
 	}
@@ -91,10 +84,10 @@ func edited[M any](bad *problems, list, field string, held, put []M, gone []stri
 		path := fmt.Sprintf("removed_%s[%d]", list, i)
 		n := strings.ToLower(n)
 		if _, both := next[n]; both {
-			bad.add(path, "%s stands in %s too", gone[i], list)
+			bad.Problem(path, "%s stands in %s too", gone[i], list)
 		}
 		if _, twice := leaves[n]; twice {
-			bad.add(path, "%s stands there already", gone[i])
+			bad.Problem(path, "%s stands there already", gone[i])
 		}
 		leaves[n] = leave
 	}
@@ -114,7 +107,7 @@ func edited[M any](bad *problems, list, field string, held, put []M, gone []stri
 	}
 	for i, n := range gone {
 		if leaves[strings.ToLower(n)] == leave {
-			bad.add(fmt.Sprintf("removed_%s[%d]", list, i), "%s is not held", n)
+			bad.Problem(fmt.Sprintf("removed_%s[%d]", list, i), "%s is not held", n)
 		}
 	}
 	for _, m := range put {

@@ -9,33 +9,42 @@ import (
 	"cellgate/shard"
 )
 
-// HeldState returns the last state of a host whose agent reports to this replica, and its report. Both
-// are nil if there is none, if the agent is silent, or if its newest state is refused.
-func (s *Service) HeldState(uuid string) (*shard.Host, *Report) {
-	rep := s.Reports.Newest(uuid)
-	if rep == nil || !s.Streams.isActive(uuid, rep.by) || s.RefusalOf(uuid) != nil {
-		return nil, nil
+// activeReport returns the last report of a host whose agent is up and reports to this replica. It is nil if
+// there is none, or if the agent's newest state is refused.
+func (s *Service) activeReport(uuid string) *Report {
+	if _, up := s.live.LastSeen(uuid); !up || s.RefusalOf(uuid) != nil {
+		return nil
 	}
-	if _, up := s.live.LastSeen(uuid); !up {
+	rep := s.Reports.Newest(uuid)
+	if rep == nil || !s.Streams.isActive(uuid, rep.by) {
+		return nil
+	}
+	return rep
+}
+
+// HeldState returns the last state of a host whose agent reports to this replica, and its report
+// (activeReport). Both are nil if there is none.
+func (s *Service) HeldState(uuid string) (*shard.Host, *Report) {
+	rep := s.activeReport(uuid)
+	if rep == nil {
 		return nil, nil
 	}
 	return rep.host(), rep
 }
 
+// agentListsInstances reports whether a host's row is of an agent that knows its instances.
+func agentListsInstances(row *replica.HostRow) bool {
+	return row != nil && row.Host != nil && !row.Host.Imported && !row.Host.InstancesUnknown
+}
+
 // ComparableReport returns the report that a host's row was written from. It is nil unless the agent is
 // up at this replica, knows its instances, and has had no newer state refused.
 func (s *Service) ComparableReport(row *replica.HostRow) *Report {
-	if row == nil || row.Host == nil || row.Host.Imported || row.Host.InstancesUnknown {
+	if !agentListsInstances(row) {
 		return nil
 	}
-	if _, up := s.live.LastSeen(row.Host.UUID); !up {
-		return nil
-	}
-	if s.RefusalOf(row.Host.UUID) != nil {
-		return nil // the agent has a newer state
-	}
-	rep := s.Reports.Newest(row.Host.UUID)
-	if rep == nil || !s.Streams.isActive(row.Host.UUID, rep.by) || rep.State.GetInstancesUnknown() || rep.Registration() != row.Host.Registration() {
+	rep := s.activeReport(row.Host.UUID)
+	if rep == nil || rep.State.GetInstancesUnknown() || rep.Registration() != row.Host.Registration() {
 		return nil
 	}
 	return rep
@@ -45,22 +54,15 @@ func (s *Service) ComparableReport(row *replica.HostRow) *Report {
 // host may still have the instance, and nil if the claim may be released.
 func (s *Service) InstanceGone(id string) error {
 	claim := s.rows.Claim(id)
-	if claim == nil {
-		return nil // it has ended
-	}
-	row := s.rows.Host(claim.HostUUID)
-	if row == nil || row.Host == nil || row.Host.Imported || row.Host.InstancesUnknown {
-		return nil
+	if claim == nil || !agentListsInstances(s.rows.Host(claim.HostUUID)) {
+		return nil // it has ended, or nobody reports the host's instances
 	}
 	if _, up := s.live.LastSeen(claim.HostUUID); !up {
 		return nil
 	}
-	if s.RefusalOf(claim.HostUUID) != nil {
-		return fault.New(fault.CellUnavailable, "host %s may have the instance still: the newest state of its agent is refused", claim.ServiceHost)
-	}
-	rep := s.Reports.Newest(claim.HostUUID)
-	if rep == nil || !s.Streams.isActive(claim.HostUUID, rep.by) {
-		return fault.New(fault.CellUnavailable, "the agent of host %s, which may have the instance still, does not report to this replica", claim.ServiceHost)
+	rep := s.activeReport(claim.HostUUID)
+	if rep == nil {
+		return fault.New(fault.CellUnavailable, "host %s may have the instance still: its agent does not report to this replica, or its newest state is refused", claim.ServiceHost)
 	}
 	if _, there := reportedIn(rep.State)[claim.Instance()]; there {
 		return fault.New(fault.AlreadyExists, "host %s reports instance %s", claim.ServiceHost, claim.Instance())

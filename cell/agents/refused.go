@@ -44,7 +44,7 @@ func (f *refusal) keepsHost() bool { return f != nil && f.held.StateVersion > 0 
 
 // isNamedBy reports whether a heartbeat is of the state that is held.
 func (f *refusal) isNamedBy(b *agentv1.Heartbeat) bool {
-	return f.keepsHost() && sameUUID(b.GetBootId(), f.held.BootID) && b.GetVersion() == f.held.StateVersion
+	return f.keepsHost() && strings.EqualFold(b.GetBootId(), f.held.BootID) && b.GetVersion() == f.held.StateVersion
 }
 
 // text describes the refusal for people.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -94,7 +95,7 @@ func (t *registration) gap(d *agentv1.Delta) string {
 	switch {
 	case t.held == nil:
 		return "no state is held on this stream"
-	case !sameUUID(d.GetBootId(), t.held.GetBootId()):
+	case !strings.EqualFold(d.GetBootId(), t.held.GetBootId()):
 		return fmt.Sprintf("a state of boot_id %s is held", t.held.GetBootId())
 	case d.GetBaseVersion() != t.held.GetVersion():
 		return fmt.Sprintf("version %d is held, and version %d is changed", t.held.GetVersion(), d.GetBaseVersion())

@@ -58,19 +58,10 @@ func (r *reports) forget(host string, by *stream) {
 // goneSince computes Report.Gone of a state from the report before it; before may be nil. Nothing is
 // known about the time between two streams, so on a new stream all times start again.
 func goneSince(before *Report, by *stream, state *agentv1.FullState, now time.Time) map[string]time.Time {
-	if before == nil || !sameUUID(before.State.GetBootId(), state.GetBootId()) || state.GetInstancesUnknown() {
+	if before == nil || !strings.EqualFold(before.State.GetBootId(), state.GetBootId()) || state.GetInstancesUnknown() {
 		return nil
 	}
-	had, has := before.State.GetInstances(), state.GetInstances()
-	same := len(had) == len(has) && (len(had) == 0 || had[0] == has[0] && had[len(had)-1] == has[len(has)-1])
-	if same && before.by == by && len(before.Gone) == 0 && sameInstances(had, has) {
-		return nil
-	}
-	there := make(map[string]struct{}, len(has))
-	for _, i := range has {
-		there[strings.ToLower(i.GetInstanceUuid())] = struct{}{}
-	}
-	gone := map[string]time.Time{}
+	there, gone := reportedIn(state), map[string]time.Time{}
 	for id, since := range before.Gone {
 		if _, ok := there[id]; ok {
 			continue
@@ -80,24 +71,12 @@ func goneSince(before *Report, by *stream, state *agentv1.FullState, now time.Ti
 		}
 		gone[id] = since
 	}
-	for _, i := range had {
-		id := strings.ToLower(i.GetInstanceUuid())
+	for id := range reportedIn(before.State) {
 		if _, ok := there[id]; !ok {
 			gone[id] = now
 		}
 	}
 	return gone
-}
-
-// sameInstances reports whether two lists share their messages, as they do after a delta that changes
-// no instance.
-func sameInstances(a, b []*agentv1.Instance) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // Newest gives a host's report; nil for none.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,6 @@ import (
 	"cellgate/internal/telemetry"
 	"cellgate/internal/throttle"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
-	"cellgate/schedule"
 )
 
 // MaxStates is how many agents' states are in the pipeline at once.
@@ -379,21 +379,11 @@ func (a *stream) handleHeartbeat(ctx context.Context, b *agentv1.Heartbeat) *age
 		return a.askForLostState()
 	}
 	a.live.NoteSeen(a.host)
-	if !sameUUID(b.GetBootId(), a.held.GetBootId()) || b.GetVersion() != a.held.GetVersion() {
+	if !strings.EqualFold(b.GetBootId(), a.held.GetBootId()) || b.GetVersion() != a.held.GetVersion() {
 		if a.registering {
 			return nil
 		}
 		return resync(a.epoch.Load(), fmt.Sprintf("version %d of boot_id %s is held, and a heartbeat is of another", a.held.GetVersion(), a.held.GetBootId()), 0)
 	}
 	return a.askForLostState()
-}
-
-// sameUUID compares uuids whatever their letters' case.
-func sameUUID(a, b string) bool {
-	x, err := schedule.ParseID(a)
-	if err != nil {
-		return false
-	}
-	y, err := schedule.ParseID(b)
-	return err == nil && x == y
 }
