@@ -96,7 +96,14 @@ func New(stopping context.Context, cfg Config, s *replica.State, gate *gate.Keep
 
 // Run starts what keeps agents' claims in line with the table, until ctx ends.
 func (s *Service) Run(ctx context.Context, g *errgroup.Group) {
-	g.Go(func() error { return s.Verify.run(ctx) })
+	g.Go(func() error {
+		return replica.Repeat(ctx, VerifyTick, s.log, "", func(context.Context) error {
+			for _, host := range s.Verify.dueHosts() {
+				s.Verify.sweep(host)
+			}
+			return nil
+		})
+	})
 	g.Go(func() error { return s.Verify.write(ctx) })
 }
 

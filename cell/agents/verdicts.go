@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"cellgate/cell/replica"
@@ -106,10 +105,7 @@ func (v *verifier) write(ctx context.Context) error {
 		for i, op := range ops {
 			failed := err
 			if failed == nil {
-				failed = answers[i].Err
-			}
-			if failed == nil && answers[i].Outcome.Refusal != nil {
-				failed = errors.New(answers[i].Outcome.Refusal.Message)
+				failed = answers[i].Failure()
 			}
 			if failed != nil {
 				v.log.Warn("a host's verdict could not be written; it is asked for again", "claim_id", op.RecordVerdict.ClaimID, "err", failed)

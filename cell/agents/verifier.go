@@ -199,22 +199,6 @@ func (v *verifier) schedule(host string, at time.Time) {
 	}
 }
 
-// run sweeps hosts that are due until ctx ends.
-func (v *verifier) run(ctx context.Context) error {
-	tick := time.NewTicker(VerifyTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			for _, host := range v.dueHosts() {
-				v.sweep(host)
-			}
-		}
-	}
-}
-
 // dueHosts returns the hosts that are due.
 func (v *verifier) dueHosts() (list []string) {
 	v.mu.Lock()

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -48,26 +49,15 @@ func (k *keeper) leases(ctx context.Context) error {
 // journalKeep is how long journal entries are kept.
 const journalKeep = time.Hour
 
-// journal trims the journal until ctx ends.
-func (k *keeper) journal(ctx context.Context) error {
-	return Repeat(ctx, TrimEvery, k.log, "the journal could not be trimmed", func(ctx context.Context) error {
+// trim drops old entries of the journal, and old decisions, until ctx ends.
+func (k *keeper) trim(ctx context.Context) error {
+	return Repeat(ctx, TrimEvery, k.log, "the journal and old decisions could not be trimmed", func(ctx context.Context) error {
 		now, err := k.store.Now(ctx)
 		if err != nil {
 			return err
 		}
 		k.time.compare(now)
-		return k.store.Trim(ctx, now.Add(-journalKeep))
-	})
-}
-
-// decisions drops old decisions until ctx ends.
-func (k *keeper) decisions(ctx context.Context) error {
-	return Repeat(ctx, TrimEvery, k.log, "old decisions could not be dropped", func(ctx context.Context) error {
-		now, err := k.store.Now(ctx)
-		if err != nil {
-			return err
-		}
-		return k.store.TrimDecisions(ctx, now.Add(-k.cfg.DecisionsKeep), k.cfg.MaxDecisions)
+		return errors.Join(k.store.Trim(ctx, now.Add(-journalKeep)), k.store.TrimDecisions(ctx, now.Add(-k.cfg.DecisionsKeep), k.cfg.MaxDecisions))
 	})
 }
 

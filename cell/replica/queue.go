@@ -35,6 +35,14 @@ type Answer struct {
 	Err     error
 }
 
+// Failure is Err, or the operation's refusal as an error; nil for neither.
+func (a Answer) Failure() error {
+	if r := a.Outcome.Refusal; a.Err == nil && r != nil {
+		return fault.New(r.Kind, "%s", r.Message)
+	}
+	return a.Err
+}
+
 func newJob(ctx context.Context, ops []shard.Op) *job {
 	return &job{ctx: ctx, ops: ops, answers: make([]Answer, len(ops)), left: len(ops), done: make(chan struct{})}
 }
@@ -139,10 +147,7 @@ func (q *Queue) DoOne(ctx context.Context, op shard.Op, urgent bool) (shard.Outc
 func (q *Queue) DoAll(ctx context.Context, ops []shard.Op) ([]Answer, error) {
 	answers, err := q.Do(ctx, ops, false)
 	for _, a := range answers {
-		if r := a.Outcome.Refusal; err == nil && r != nil {
-			err = fault.New(r.Kind, "%s", r.Message)
-		}
-		err = cmp.Or(err, a.Err)
+		err = cmp.Or(err, a.Failure())
 	}
 	return answers, err
 }

@@ -127,11 +127,15 @@ func (t *Replica) OpenLane(ctx context.Context, replica string) (shard.Lane, err
 // StartCommitting starts everything that commits through the lane and needs no loaded table.
 func (t *Replica) StartCommitting(ctx context.Context, g *errgroup.Group, lane shard.Lane) {
 	g.Go(func() error { return t.pipeline.run(ctx, lane) })
-	g.Go(func() error { return t.sweep(ctx) })
+	g.Go(func() error {
+		return Repeat(ctx, max(t.cfg.SnapshotTTL/2, time.Millisecond), t.cfg.Log, "", func(context.Context) error {
+			t.Versions.Sweep() // of versions that expire while nothing new is written
+			return nil
+		})
+	})
 	g.Go(func() error { return t.keeper.leases(ctx) })
 	g.Go(func() error { return t.keeper.maintenances(ctx) })
-	g.Go(func() error { return t.keeper.journal(ctx) })
-	g.Go(func() error { return t.keeper.decisions(ctx) })
+	g.Go(func() error { return t.keeper.trim(ctx) })
 }
 
 // Load loads the shard into the table.
@@ -146,20 +150,6 @@ func (t *Replica) Load(ctx context.Context) error {
 func (t *Replica) StartFollowing(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { return t.Follower.run(ctx) })
 	g.Go(func() error { return t.keeper.silences(ctx) })
-}
-
-// sweep drops versions that have expired, even while nothing new is written.
-func (t *Replica) sweep(ctx context.Context) error {
-	tick := time.NewTicker(max(t.cfg.SnapshotTTL/2, time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			t.Versions.Sweep()
-		}
-	}
 }
 
 // isFatal reports whether an error of the store ends the replica.
