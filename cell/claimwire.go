@@ -2,6 +2,7 @@ package cell
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -242,20 +243,11 @@ func needsOf(c *shard.Claim) (*cellv1.ClaimNeeds, error) {
 	return out, nil
 }
 
+// claimStates are in the order of cellgatev1.ClaimState.
+var claimStates = []shard.ClaimState{"", shard.Pending, shard.Confirmed, shard.Expired, shard.Released, shard.Rejected}
+
 func claimState(s shard.ClaimState) cellgatev1.ClaimState {
-	switch s {
-	case shard.Pending:
-		return cellgatev1.ClaimState_PENDING
-	case shard.Confirmed:
-		return cellgatev1.ClaimState_CONFIRMED
-	case shard.Expired:
-		return cellgatev1.ClaimState_EXPIRED
-	case shard.Released:
-		return cellgatev1.ClaimState_RELEASED
-	case shard.Rejected:
-		return cellgatev1.ClaimState_REJECTED
-	}
-	return cellgatev1.ClaimState_CLAIM_STATE_UNSPECIFIED
+	return cellgatev1.ClaimState(max(0, slices.Index(claimStates, s)))
 }
 
 func timeOf(t time.Time) *timestamppb.Timestamp {

@@ -12,7 +12,6 @@ import (
 	"cellgate/cell/replica"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	"cellgate/schedule"
 	"cellgate/shard"
 )
 
@@ -61,9 +60,9 @@ func (s *scheduler) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimed
 	if err := s.loaded(); err != nil {
 		return nil, err
 	}
-	in := req.GetInstances()
-	if len(in)%len(schedule.ID{}) != 0 {
-		return nil, fault.Invalid("instances", "has %d bytes, which are no whole uuids", len(in))
+	instances, err := uuidsIn("instances", req.GetInstances())
+	if err != nil {
+		return nil, err
 	}
 	now, err := s.store.Now(ctx)
 	if err != nil {
@@ -73,8 +72,7 @@ func (s *scheduler) FindUnclaimed(ctx context.Context, req *cellv1.FindUnclaimed
 		return nil, err
 	}
 	out := &cellv1.FindUnclaimedResponse{At: timestamppb.New(now.Add(-replica.MaxBehind))}
-	for id := (schedule.ID{}); len(in) > 0; in = in[len(id):] {
-		copy(id[:], in)
+	for _, id := range instances {
 		if len(s.rows.ClaimsOfInstance(id.String())) == 0 {
 			out.Unclaimed = append(out.Unclaimed, id[:]...)
 		}

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"cellgate/cell/agents"
@@ -107,11 +108,9 @@ func importOutcome(put *shard.PutHost, a replica.Answer) *cellv1.ImportOutcome {
 // bytes each. at is the moment up to which the rows are complete. claimed lists the instances that still
 // have a live claim.
 func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time) (claimed []byte, released int, err error) {
-	if len(in)%len(schedule.ID{}) != 0 {
-		return nil, 0, fault.Invalid("deleted", "has %d bytes, which are no whole uuids", len(in))
-	}
-	if len(in) == 0 {
-		return nil, 0, nil
+	deleted, err := uuidsIn("deleted", in)
+	if err != nil || len(deleted) == 0 {
+		return nil, 0, err
 	}
 	if err := s.journal.AwaitFresh(ctx); err != nil {
 		return nil, 0, err
@@ -120,8 +119,7 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 	var of []*shard.Claim
 	stays := map[schedule.ID]bool{}
 	ids := map[string]schedule.ID{}
-	for id := (schedule.ID{}); len(in) > 0; in = in[len(id):] {
-		copy(id[:], in)
+	for _, id := range deleted {
 		for _, c := range s.rows.ClaimsOfInstance(id.String()) {
 			if c.TransferredFrom != "" {
 				continue // its new consumer releases it
@@ -157,4 +155,17 @@ func (s *scheduler) releaseDeleted(ctx context.Context, in []byte, at time.Time)
 		claimed = append(claimed, id[:]...)
 	}
 	return claimed, released, nil
+}
+
+// uuidsIn reads a list of uuids, 16 bytes each.
+func uuidsIn(field string, in []byte) ([]schedule.ID, error) {
+	const size = len(schedule.ID{})
+	if len(in)%size != 0 {
+		return nil, fault.Invalid(field, "has %d bytes, which are no whole uuids", len(in))
+	}
+	out := make([]schedule.ID, 0, len(in)/size)
+	for id := range slices.Chunk(in, size) {
+		out = append(out, schedule.ID(id))
+	}
+	return out, nil
 }

@@ -28,8 +28,6 @@ type packing struct {
 	mu      sync.Mutex
 	counted time.Time
 	reading telemetry.PackingReading
-	// shown are the shapes that have metrics.
-	shown []schedule.Shape
 }
 
 // read returns the newest count, which is at most packingAge old.
@@ -38,9 +36,8 @@ func (p *packing) read(c *Cell) telemetry.PackingReading {
 	defer p.mu.Unlock()
 	if now := c.now(); p.counted.IsZero() || now.Sub(p.counted) >= packingAge {
 		p.counted = now
-		p.shown = frequentShapes(c.shapeCounts(), p.shown)
-		table, _ := c.versions.Newest()
-		p.reading = packingReading(table.Packing(p.shown), p.shown)
+		shapes := frequentShapes(c.shapeCounts())
+		p.reading = packingReading(c.versions.Current().Packing(shapes), shapes)
 	}
 	return p.reading
 }
@@ -64,24 +61,12 @@ func (c *Cell) shapeCounts() map[schedule.Shape]int {
 	return counts
 }
 
-// frequentShapes returns the most frequent shapes. A shape that was shown stays while it is among the
-// first 2 × packedShapes, so that series do not come and go with the sample.
-func frequentShapes(counts map[schedule.Shape]int, shown []schedule.Shape) []schedule.Shape {
+// frequentShapes returns the most frequent shapes.
+func frequentShapes(counts map[schedule.Shape]int) []schedule.Shape {
 	all := slices.SortedFunc(maps.Keys(counts), func(a, b schedule.Shape) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), slices.Compare(a[:], b[:]))
 	})
-	all = all[:min(len(all), 2*packedShapes)]
-	slices.SortStableFunc(all, func(a, b schedule.Shape) int {
-		return cmp.Compare(rank(slices.Contains(shown, a)), rank(slices.Contains(shown, b)))
-	})
 	return all[:min(len(all), packedShapes)]
-}
-
-func rank(first bool) int {
-	if first {
-		return 0
-	}
-	return 1
 }
 
 func packingReading(of *schedule.Packing, shapes []schedule.Shape) telemetry.PackingReading {

@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"time"
