@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"path"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/cell"
@@ -42,8 +44,7 @@ type testCell struct {
 	t    testing.TB
 	real celltest.Cell
 	// skew is how far the shard's time is ahead of the test's.
-	skew   atomic.Int64
-	faults celltest.Faults
+	skew atomic.Int64
 
 	mu sync.Mutex
 	// versions are the versions of the hosts' last reported states, by host uuid.
@@ -51,6 +52,7 @@ type testCell struct {
 	calls    []any    // requests that the cell got, in order
 	ops      []string // operations of them, in order
 	before   func(ctx context.Context, method string, req any) error
+	after    func(method string, req any) error
 	alter    func(method string, req, resp any)
 	gate     *gateStub
 }
@@ -70,12 +72,7 @@ func (c *testCell) another() *testCell {
 func (c *testCell) run(t testing.TB) {
 	t.Helper()
 	c.t = t
-	c.faults.Hook(c.enter, nil)
-	c.faults.Alter(c.answer)
-	if c.gate != nil {
-		c.faults.Instead(c.gate.answer)
-	}
-	config := celltest.Config{Name: c.name, UUID: c.uuid, Replica: c.replica, Faults: &c.faults, Change: func(cfg *cell.Config) {
+	config := celltest.Config{Name: c.name, UUID: c.uuid, Replica: c.replica, Intercept: c.intercept, Change: func(cfg *cell.Config) {
 		if !c.shared {
 			cfg.TailEvery = time.Minute // nobody else writes
 		}
@@ -198,12 +195,13 @@ func (c *testCell) report(h schedule.Host, instances ...*agentv1.Instance) {
 	c.real.Report(c.t, state)
 }
 
-// hook is celltest.Faults.Hook.
+// hook sets two interceptors; either may be nil. before sees each call before the cell does: it may
+// delay or change the call, or fail it with nothing done. after sees each call that the cell has done:
+// it may delay or drop the answer.
 func (c *testCell) hook(before func(ctx context.Context, method string, req any) error, after func(method string, req any) error) {
 	c.mu.Lock()
-	c.before = before
-	c.mu.Unlock()
-	c.faults.Hook(c.enter, after)
+	defer c.mu.Unlock()
+	c.before, c.after = before, after
 }
 
 // answers makes change edit every answer of the cell.
@@ -211,6 +209,31 @@ func (c *testCell) answers(change func(method string, req, resp any)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.alter = change
+}
+
+// intercept stands between the gateway and the cell. A cell whose gate is a stub answers some calls itself.
+func (c *testCell) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	method := path.Base(info.FullMethod)
+	if err := c.enter(ctx, method, req); err != nil {
+		return nil, err
+	}
+	if c.gate != nil {
+		if resp, err := c.gate.answer(req); resp != nil || err != nil {
+			return resp, err
+		}
+	}
+	resp, err := handle(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	c.answer(method, req, resp)
+	c.mu.Lock()
+	after := c.after
+	c.mu.Unlock()
+	if after != nil {
+		err = after(method, req)
+	}
+	return resp, err
 }
 
 // enter records the calls that reach the cell.

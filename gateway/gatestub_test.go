@@ -50,7 +50,7 @@ func (g *gateStub) move(to cellgatev1.Gate_State) {
 	})
 }
 
-func (g *gateStub) answer(_ string, req any) (any, error) {
+func (g *gateStub) answer(req any) (any, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch req := req.(type) {

@@ -33,8 +33,9 @@ type Config struct {
 	Hosts []*agentv1.FullState
 	// Change alters the configuration of the cell.
 	Change func(*cell.Config)
-	// Faults apply to Server, not to Scheduler, Reports and Placement.
-	Faults *Faults
+	// Intercept stands between callers and the cell at Server, not at Scheduler, Reports and Placement; nil for
+	// no Server.
+	Intercept grpc.UnaryServerInterceptor
 }
 
 // Cell is a running cell.
@@ -47,7 +48,7 @@ type Cell struct {
 	Connect func(context.Context) (net.Conn, error)
 	// Stop stops the cell; the end of the test does, too.
 	Stop func()
-	// Server serves the cell behind its Faults. It listens where a test wants it to.
+	// Server serves the cell behind Config.Intercept. It listens where a test wants it to.
 	Server *rpc.Server
 }
 
@@ -104,8 +105,8 @@ func Run(t testing.TB, c Config) Cell {
 		Connect: connect, Stop: stop, Store: c.Store,
 		Scheduler: cellv1.NewCellSchedulerClient(conn), Reports: agentv1.NewHostReportsClient(conn), Placement: cellv1.NewCellPlacementClient(conn),
 	}
-	if c.Faults != nil {
-		out.Server = rpc.NewServer(log, append(cell.ServerOptions(), grpc.ChainUnaryInterceptor(c.Faults.intercept))...)
+	if c.Intercept != nil {
+		out.Server = rpc.NewServer(log, append(cell.ServerOptions(), grpc.ChainUnaryInterceptor(c.Intercept))...)
 		made.Register(out.Server)
 	}
 	t.Cleanup(stop)
