@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -25,34 +24,20 @@ const (
 // follower brings the journal's entries into the table. It reads the entries of other lanes, and those
 // of its own lane if the outcome of a transaction was unknown.
 type follower struct {
-	*Journal
+	*State
 	from     shard.Synchronizer
-	claims   shard.Reader
-	every    time.Duration
-	rows     *Rows
-	writer   *Writer
 	listener changeListener
-	// stored records the result of each reading.
-	stored *storeWatch
-	log    *slog.Logger
 	// gateKnown is closed once the rows have the gate, or it is known that there is none.
 	gateKnown chan struct{}
 	gateOnce  sync.Once
-}
-
-func newFollower(j *Journal, from shard.Synchronizer, claims shard.Reader, every time.Duration, r *Rows, w *Writer, l changeListener, stored *storeWatch, log *slog.Logger) *follower {
-	return &follower{
-		Journal: j, from: from, claims: claims, every: every, rows: r, writer: w, listener: l, stored: stored, log: log,
-		gateKnown: make(chan struct{}),
-	}
 }
 
 // run reads the journal until ctx ends. After a failure it tries again at the next tick. It logs a
 // failure once, and also a reading that takes longer than MaxBehind. It returns an error that ends the
 // replica.
 func (f *follower) run(ctx context.Context) error {
-	defer close(f.over)
-	tick := time.NewTicker(f.every)
+	defer close(f.Journal.over)
+	tick := time.NewTicker(f.cfg.TailEvery)
 	defer tick.Stop()
 	failing := false
 	var over time.Time
@@ -62,16 +47,16 @@ func (f *follower) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-		case <-f.hurry:
-		case <-f.asked:
+		case <-f.Journal.hurry:
+		case <-f.Journal.asked:
 			f.restBetween(ctx, min(took, MostRest)-time.Since(over))
 		}
-		began := f.beginReading()
-		noteStored := f.stored.begin(&f.stored.journal)
-		late := time.AfterFunc(MaxBehind, func() { f.log.Warn("the journal is not read: the store does not answer", "for", MaxBehind) })
+		began := f.Journal.beginReading()
+		noteStored := f.Stored.begin(&f.Stored.journal)
+		late := time.AfterFunc(MaxBehind, func() { f.cfg.Log.Warn("the journal is not read: the store does not answer", "for", MaxBehind) })
 		err := f.readToEnd(ctx)
 		if fault.KindOf(err) == fault.Gone && !isFatal(err) {
-			f.log.Warn("the journal was trimmed before it was read; loading the shard again")
+			f.cfg.Log.Warn("the journal was trimmed before it was read; loading the shard again")
 			err = f.reload(ctx)
 		}
 		wasLate := !late.Stop()
@@ -81,12 +66,12 @@ func (f *follower) run(ctx context.Context) error {
 		noteStored(err)
 		over = time.Now()
 		took = over.Sub(began)
-		f.endReading(began, err)
+		f.Journal.endReading(began, err)
 		if err != nil && !failing {
-			f.log.Warn("the journal could not be read", "err", err)
+			f.cfg.Log.Warn("the journal could not be read", "err", err)
 		}
 		if err == nil && (failing || wasLate) {
-			f.log.Info("the journal is read again")
+			f.cfg.Log.Info("the journal is read again")
 		}
 		failing = err != nil
 		if isFatal(err) {
@@ -104,7 +89,7 @@ func (f *follower) restBetween(ctx context.Context, long time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-f.hurry:
+	case <-f.Journal.hurry:
 	case <-ctx.Done():
 	}
 }
@@ -112,7 +97,7 @@ func (f *follower) restBetween(ctx context.Context, long time.Duration) {
 // readToEnd brings in everything up to the journal's end.
 func (f *follower) readToEnd(ctx context.Context) error {
 	for {
-		entries, to, err := f.from.Tail(ctx, f.Position(), tailLimit)
+		entries, to, err := f.from.Tail(ctx, f.Journal.Position(), tailLimit)
 		if err != nil {
 			return err
 		}
@@ -121,12 +106,12 @@ func (f *follower) readToEnd(ctx context.Context) error {
 			for _, e := range entries {
 				changes = append(changes, e.Changes...)
 			}
-			f.writer.publish(tableUpdate{changes: changes, afterPublish: func() { f.listener.Learned(changes) }})
+			f.Writer.publish(tableUpdate{changes: changes, afterPublish: func() { f.listener.Learned(changes) }})
 		}
-		f.moveTo(to)
+		f.Journal.moveTo(to)
 		if len(entries) < tailLimit {
 			shown := make(chan struct{})
-			f.writer.publish(tableUpdate{afterPublish: func() { f.rows.forgetEnded(); close(shown) }})
+			f.Writer.publish(tableUpdate{afterPublish: func() { f.Rows.forgetEnded(); close(shown) }})
 			<-shown
 			return nil
 		}

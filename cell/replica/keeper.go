@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"cellgate/cell/liveness"
 	"cellgate/internal/fault"
 	"cellgate/schedule"
 	"cellgate/shard"
@@ -26,24 +25,13 @@ func trial() shard.Op {
 	return shard.Op{Release: &shard.ClaimRef{ClaimID: "trial-" + rand.Text(), ConsumerUUID: schedule.ID{}.String()}}
 }
 
-// keeper ends expired leases, and drops old journal entries and decisions, in store time.
-type keeper struct {
-	store shard.Store
-	cfg   Config
-	queue *Queue
-	// time is compared with store time once a minute.
-	time *storeTimeWatch
-	// rows know which maintenances end, live which hosts are silent.
-	rows *Rows
-	live *liveness.Tracker
-	// stored records the result of each scan, and knows whether a trial is needed.
-	stored *storeWatch
-	log    *slog.Logger
-}
+// keeper ends expired leases and maintenances, drops old journal entries and decisions, in store time, and marks
+// silent hosts in the shard.
+type keeper struct{ *State }
 
 // leases ends expired leases until ctx ends. Several replicas may do so: a second Expire does nothing.
 func (k *keeper) leases(ctx context.Context) error {
-	return Repeat(ctx, k.cfg.LeaseScan, k.log, "leases could not be ended", k.expire)
+	return Repeat(ctx, k.cfg.LeaseScan, k.cfg.Log, "leases could not be ended", k.expire)
 }
 
 // journalKeep is how long journal entries are kept.
@@ -51,26 +39,26 @@ const journalKeep = time.Hour
 
 // trim drops old entries of the journal, and old decisions, until ctx ends.
 func (k *keeper) trim(ctx context.Context) error {
-	return Repeat(ctx, TrimEvery, k.log, "the journal and old decisions could not be trimmed", func(ctx context.Context) error {
-		now, err := k.store.Now(ctx)
+	return Repeat(ctx, TrimEvery, k.cfg.Log, "the journal and old decisions could not be trimmed", func(ctx context.Context) error {
+		now, err := k.cfg.Store.Now(ctx)
 		if err != nil {
 			return err
 		}
-		k.time.compare(now)
-		return errors.Join(k.store.Trim(ctx, now.Add(-journalKeep)), k.store.TrimDecisions(ctx, now.Add(-k.cfg.DecisionsKeep), k.cfg.MaxDecisions))
+		k.StoreTime.compare(now)
+		return errors.Join(k.cfg.Store.Trim(ctx, now.Add(-journalKeep)), k.cfg.Store.TrimDecisions(ctx, now.Add(-k.cfg.DecisionsKeep), k.cfg.MaxDecisions))
 	})
 }
 
 // expire ends every expired lease.
 func (k *keeper) expire(ctx context.Context) error {
 	for {
-		noteRead := k.stored.begin(&k.stored.reads)
-		due, err := k.store.Due(ctx, leaseLimit)
+		noteRead := k.Stored.begin(&k.Stored.reads)
+		due, err := k.cfg.Store.Due(ctx, leaseLimit)
 		if ctx.Err() == nil {
 			noteRead(err)
 		}
-		if err == nil && len(due) == 0 && k.stored.uncommitted() {
-			_, err = k.queue.DoOne(ctx, trial(), false)
+		if err == nil && len(due) == 0 && k.Stored.uncommitted() {
+			_, err = k.Queue.DoOne(ctx, trial(), false)
 		}
 		if err != nil || len(due) == 0 {
 			return err
@@ -79,7 +67,7 @@ func (k *keeper) expire(ctx context.Context) error {
 		for i := range due {
 			ops[i] = shard.Op{Expire: &due[i]}
 		}
-		answers, err := k.queue.Do(ctx, ops, false)
+		answers, err := k.Queue.Do(ctx, ops, false)
 		if err != nil {
 			return err
 		}
@@ -129,8 +117,8 @@ const (
 // silences keeps the silence marks of hosts in the shard until ctx ends, so that a replica that starts
 // knows them. Every replica writes what it sees (docs/adr/0020).
 func (k *keeper) silences(ctx context.Context) error {
-	return Repeat(ctx, SilenceEvery, k.log, "which hosts are silent could not be written", func(ctx context.Context) error {
-		list := k.live.PendingMarks(SilenceBatch)
+	return Repeat(ctx, SilenceEvery, k.cfg.Log, "which hosts are silent could not be written", func(ctx context.Context) error {
+		list := k.Live.PendingMarks(SilenceBatch)
 		if len(list) == 0 {
 			return nil
 		}
@@ -138,13 +126,13 @@ func (k *keeper) silences(ctx context.Context) error {
 		for i := range list {
 			ops[i] = shard.Op{SetSilent: &list[i]}
 		}
-		answers, err := k.queue.DoAll(ctx, ops)
+		answers, err := k.Queue.DoAll(ctx, ops)
 		if err != nil {
 			return err
 		}
 		for i, a := range answers {
 			if a.Outcome.AdminState.IsSilent() != list[i].Silent {
-				k.live.DropMark(list[i].HostUUID) // no agent reports it any more
+				k.Live.DropMark(list[i].HostUUID) // no agent reports it any more
 			}
 		}
 		return nil
@@ -153,12 +141,12 @@ func (k *keeper) silences(ctx context.Context) error {
 
 // maintenances ends expired maintenances until ctx ends. Several replicas may do so, as with leases.
 func (k *keeper) maintenances(ctx context.Context) error {
-	return Repeat(ctx, k.cfg.LeaseScan, k.log, "maintenances could not be ended", func(ctx context.Context) error {
+	return Repeat(ctx, k.cfg.LeaseScan, k.cfg.Log, "maintenances could not be ended", func(ctx context.Context) error {
 		var ops []shard.Op
-		for _, host := range k.rows.overdue(k.time.Now(), leaseLimit) { // the shard goes by exact store time
+		for _, host := range k.Rows.overdue(k.StoreTime.Now(), leaseLimit) { // the shard goes by exact store time
 			ops = append(ops, shard.Op{EndMaintenance: &shard.EndMaintenance{HostUUID: host}})
 		}
-		answers, err := k.queue.Do(ctx, ops, false)
+		answers, err := k.Queue.Do(ctx, ops, false)
 		if err != nil {
 			return err
 		}
@@ -167,7 +155,7 @@ func (k *keeper) maintenances(ctx context.Context) error {
 			case a.Err != nil:
 				return a.Err
 			case a.Outcome.AdminState != nil && a.Outcome.AdminState.State != shard.ConditionMaintenance:
-				k.log.Info("audit: a maintenance is over", "host_uuid", a.Outcome.AdminState.HostUUID, "reason", a.Outcome.AdminState.Reason, "since", a.Outcome.AdminState.Since)
+				k.cfg.Log.Info("audit: a maintenance is over", "host_uuid", a.Outcome.AdminState.HostUUID, "reason", a.Outcome.AdminState.Reason, "since", a.Outcome.AdminState.Since)
 			}
 		}
 		return nil

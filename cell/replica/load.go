@@ -19,11 +19,11 @@ func (f *follower) loadAtStart(ctx context.Context) error {
 	visited := false
 	cursor, _, err := f.load(ctx, func() { visited = true })
 	if err == nil {
-		f.moveTo(cursor)
+		f.Journal.moveTo(cursor)
 		return nil
 	}
 	for n := 1; n < MaxLoads && err != nil && visited && fault.KindOf(err) == fault.CellUnavailable; n++ {
-		f.log.Warn("the load of the shard broke off, and is begun anew", "err", err)
+		f.cfg.Log.Warn("the load of the shard broke off, and is begun anew", "err", err)
 		wait := time.NewTimer(time.Duration(n) * 100 * time.Millisecond)
 		select {
 		case <-wait.C:
@@ -53,7 +53,7 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 		}
 		batch = append(batch, c)
 		if len(batch) == LoadBatch {
-			f.writer.publish(tableUpdate{changes: batch})
+			f.Writer.publish(tableUpdate{changes: batch})
 			batch = nil
 		}
 		return ctx.Err()
@@ -63,7 +63,7 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 	}
 	f.knowGate(nil) // an empty shard
 	shown := make(chan struct{})
-	f.writer.publish(tableUpdate{changes: batch, afterPublish: func() { close(shown) }})
+	f.Writer.publish(tableUpdate{changes: batch, afterPublish: func() { close(shown) }})
 	<-shown
 	return cursor, live, nil
 }
@@ -71,7 +71,7 @@ func (f *follower) load(ctx context.Context, visited func()) (shard.Cursor, map[
 // knowGate publishes the gate, nil for none, before anything else of the shard.
 func (f *follower) knowGate(g *shard.Gate) {
 	f.gateOnce.Do(func() {
-		f.writer.publish(tableUpdate{changes: gateChange(g), afterPublish: func() { close(f.gateKnown) }})
+		f.Writer.publish(tableUpdate{changes: gateChange(g), afterPublish: func() { close(f.gateKnown) }})
 	})
 }
 
@@ -94,7 +94,7 @@ func (f *follower) reload(ctx context.Context) error {
 		return err
 	}
 	var missing []string
-	for _, c := range f.rows.LiveClaims() {
+	for _, c := range f.Rows.LiveClaims() {
 		if _, ok := live[c.ClaimID]; !ok {
 			missing = append(missing, c.ClaimID)
 		}
@@ -104,14 +104,14 @@ func (f *follower) reload(ctx context.Context) error {
 			return err
 		}
 	}
-	f.moveTo(cursor)
+	f.Journal.moveTo(cursor)
 	return nil
 }
 
 // lookUp brings in claims by id as the shard has them now. A claim that the shard no longer knows has
 // ended.
 func (f *follower) lookUp(ctx context.Context, ids []string) error {
-	page, err := f.claims.FindClaims(ctx, shard.ClaimQuery{ClaimIDs: ids, Ended: true, Limit: len(ids)})
+	page, err := f.cfg.Store.FindClaims(ctx, shard.ClaimQuery{ClaimIDs: ids, Ended: true, Limit: len(ids)})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (f *follower) lookUp(ctx context.Context, ids []string) error {
 		changes = append(changes, shard.Change{Claim: c})
 	}
 	for _, id := range ids {
-		known := f.rows.Claim(id)
+		known := f.Rows.Claim(id)
 		if _, ok := found[id]; ok || known == nil {
 			continue
 		}
@@ -130,7 +130,7 @@ func (f *follower) lookUp(ctx context.Context, ids []string) error {
 		ended.State = shard.Released
 		changes = append(changes, shard.Change{Claim: &ended})
 	}
-	f.writer.publish(tableUpdate{changes: changes})
+	f.Writer.publish(tableUpdate{changes: changes})
 	return nil
 }
 

@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"cellgate/internal/fault"
@@ -15,16 +14,9 @@ import (
 // pipeline commits operations through the replica's lane. Operations that arrive while a transaction is
 // in flight form the next one, which may wait a little for more (shard.BatchWindow).
 type pipeline struct {
-	queue  *Queue
-	batch  int
-	writer *Writer
-	// journal receives every entry of the lane, and is read after a transaction with an unknown
-	// outcome.
-	journal *Journal
+	*State
 	// listener is called with every transaction's changes, after its callers are answered.
 	listener changeListener
-	stored   *storeWatch
-	tel      *telemetry.Cell
 	// Only run uses lane, window, failures and last. last is when the newest transaction ended and how
 	// long it took.
 	lane     shard.Lane
@@ -43,10 +35,6 @@ type changeListener interface {
 	Learned(changes []shard.Change)
 }
 
-func newPipeline(q *Queue, batch int, w *Writer, j *Journal, l changeListener, stored *storeWatch, tel *telemetry.Cell, log *slog.Logger) *pipeline {
-	return &pipeline{queue: q, batch: batch, writer: w, journal: j, listener: l, stored: stored, tel: tel, failures: throttle.New(log, time.Now, 5*time.Second)}
-}
-
 // run commits until ctx ends. It finishes the transaction in flight. Operations that still wait are
 // answered CELL_UNAVAILABLE, and none of them was done.
 func (p *pipeline) run(ctx context.Context, lane shard.Lane) error {
@@ -56,14 +44,14 @@ func (p *pipeline) run(ctx context.Context, lane shard.Lane) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.queue.wake:
+		case <-p.Queue.wake:
 		}
 		p.gatherMore(ctx)
 		p.pause(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err := p.commit(ctx, p.queue.next(p.batch)); err != nil {
+		if err := p.commit(ctx, p.Queue.next(p.cfg.MaxBatch)); err != nil {
 			return err
 		}
 	}
@@ -71,23 +59,23 @@ func (p *pipeline) run(ctx context.Context, lane shard.Lane) error {
 
 // gatherMore waits briefly for more operations of callers that were just answered, if that pays.
 func (p *pipeline) gatherMore(ctx context.Context) {
-	before := p.queue.length()
-	want, limit := p.window.Wait(before, p.batch)
+	before := p.Queue.length()
+	want, limit := p.window.Wait(before, p.cfg.MaxBatch)
 	if limit == 0 {
 		return
 	}
 	began := time.Now()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for there := before; ; there = p.queue.length() {
+	for there := before; ; there = p.Queue.length() {
 		if there >= want {
 			p.window.Waited(before, there, time.Since(began))
 			return
 		}
 		select {
-		case <-p.queue.wake:
+		case <-p.Queue.wake:
 		case <-timer.C:
-			p.window.Waited(before, p.queue.length(), time.Since(began))
+			p.window.Waited(before, p.Queue.length(), time.Since(began))
 			return
 		case <-ctx.Done():
 			return
@@ -103,14 +91,14 @@ const maxPause = 50 * time.Millisecond
 // operations. An urgent operation ends the pause.
 func (p *pipeline) pause(ctx context.Context) {
 	left := time.Until(p.last.ended.Add(min(p.last.took, maxPause)))
-	if left <= 0 || !p.queue.mayPause() {
+	if left <= 0 || !p.Queue.mayPause() {
 		return
 	}
 	timer := time.NewTimer(left)
 	defer timer.Stop()
-	for p.queue.mayPause() {
+	for p.Queue.mayPause() {
 		select {
-		case <-p.queue.wake:
+		case <-p.Queue.wake:
 		case <-timer.C:
 			return
 		case <-ctx.Done():
@@ -145,12 +133,12 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 		s.Int(telemetry.AttrBatch, len(ops))
 	}
 	began := time.Now()
-	ended := p.stored.begin(&p.stored.writes)
+	ended := p.Stored.begin(&p.Stored.writes)
 	applied, err := p.lane.Apply(ctx, ops)
 	ended(err)
 	took := time.Since(began)
 	p.last.ended, p.last.took = began.Add(took), took
-	p.window.Applied(len(ops), p.queue.length(), took)
+	p.window.Applied(len(ops), p.Queue.length(), took)
 	if err != nil {
 		err = StoreFault(err)
 	}
@@ -168,11 +156,11 @@ func (p *pipeline) commit(ctx context.Context, items []item) error {
 			return err
 		}
 		if fault.KindOf(err) == fault.OutcomeUnknown {
-			p.journal.hurryUp()
+			p.Journal.hurryUp()
 		}
 		return nil
 	}
-	p.journal.noteOwn(applied.Entry, func(changes []shard.Change) {
+	p.Journal.noteOwn(applied.Entry, func(changes []shard.Change) {
 		p.publishThenAnswer(batch, func(n int) Answer { return Answer{Outcome: applied.Outcomes[n]} }, changes, applied.Entry.Changes)
 	})
 	return nil
@@ -187,7 +175,7 @@ func (p *pipeline) answerUnchanged(batch []item, err error) {
 // wrote. All answers are given on the writer's goroutine, so that two goroutines never answer one job.
 func (p *pipeline) publishThenAnswer(batch []item, of func(n int) Answer, changes, wrote []shard.Change) {
 	spans := p.spans(batch, telemetry.SpanPublish)
-	p.writer.publish(tableUpdate{changes: changes, afterPublish: func() {
+	p.Writer.publish(tableUpdate{changes: changes, afterPublish: func() {
 		endSpans(spans, nil)
 		for n, i := range batch {
 			i.answer(of(n))
@@ -199,7 +187,7 @@ func (p *pipeline) publishThenAnswer(batch []item, of func(n int) Answer, change
 }
 
 func (p *pipeline) refuseRest() {
-	rest := p.queue.close()
+	rest := p.Queue.close()
 	if len(rest) > 0 {
 		err := ErrStopping()
 		for _, i := range rest {

@@ -61,7 +61,7 @@ func opKind(op shard.Op) telemetry.Op {
 
 // countOutcomes counts the outcomes of a transaction; err is why it changed nothing.
 func (p *pipeline) countOutcomes(ops []shard.Op, applied shard.Applied, took time.Duration, err error) {
-	p.tel.Transaction(len(ops), took, err)
+	p.cfg.Telemetry.Transaction(len(ops), took, err)
 	for n, op := range ops {
 		refused := fault.KindOf(err)
 		if err == nil && n < len(applied.Outcomes) {
@@ -70,17 +70,17 @@ func (p *pipeline) countOutcomes(ops []shard.Op, applied shard.Applied, took tim
 				refused = out.Refusal.Kind
 			}
 			if op.PutHost != nil {
-				p.tel.HostPut(out.Adopted, out.ClaimedElsewhere, out.Overcommitted)
+				p.cfg.Telemetry.HostPut(out.Adopted, out.ClaimedElsewhere, out.Overcommitted)
 			}
 		}
-		p.tel.Operation(opKind(op), refused)
+		p.cfg.Telemetry.Operation(opKind(op), refused)
 	}
 	if err != nil {
 		return
 	}
 	for _, c := range applied.Entry.Changes {
 		if c.Claim != nil && c.Claim.State == shard.Expired {
-			p.tel.LeaseExpired()
+			p.cfg.Telemetry.LeaseExpired()
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (p *pipeline) countOutcomes(ops []shard.Op, applied shard.Applied, took tim
 // endWait ends the wait of a job when its first operation is dequeued.
 func (p *pipeline) endWait(j *job) {
 	if !j.since.IsZero() {
-		p.tel.QueueWaited(j.urgent, time.Since(j.since))
+		p.cfg.Telemetry.QueueWaited(j.urgent, time.Since(j.since))
 		j.wait.End(nil)
 		j.since = time.Time{}
 	}
@@ -104,7 +104,7 @@ func (p *pipeline) spans(batch []item, name telemetry.SpanName) []telemetry.Span
 			continue
 		}
 		last = i.job
-		if _, s := p.tel.Span(i.job.ctx, name); s.On() {
+		if _, s := p.cfg.Telemetry.Span(i.job.ctx, name); s.On() {
 			all = append(all, s)
 		}
 	}

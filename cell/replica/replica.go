@@ -13,6 +13,7 @@ import (
 	"cellgate/cell/liveness"
 	"cellgate/cell/proposals"
 	"cellgate/internal/telemetry"
+	"cellgate/internal/throttle"
 	"cellgate/shard"
 )
 
@@ -82,9 +83,9 @@ func New(s *State, l changeListener) *Replica {
 	}
 	return &Replica{
 		State:    s,
-		pipeline: newPipeline(s.Queue, s.cfg.MaxBatch, s.Writer, s.Journal, l, s.Stored, s.cfg.Telemetry, s.cfg.Log),
-		Follower: newFollower(s.Journal, from, s.cfg.Store, s.cfg.TailEvery, s.Rows, s.Writer, l, s.Stored, s.cfg.Log),
-		keeper:   &keeper{store: s.cfg.Store, cfg: s.cfg, queue: s.Queue, time: s.StoreTime, rows: s.Rows, live: s.Live, stored: s.Stored, log: s.cfg.Log},
+		pipeline: &pipeline{State: s, listener: l, failures: throttle.New(s.cfg.Log, time.Now, 5*time.Second)},
+		Follower: &follower{State: s, from: from, listener: l, gateKnown: make(chan struct{})},
+		keeper:   &keeper{s},
 	}
 }
 
