@@ -89,14 +89,14 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 	if err := s.journal.AwaitFresh(ctx); err != nil {
 		return nil, err
 	}
-	g, pin, read := s.rows.GateRow(), gate.StateOf(req.GetPin()), s.gate.IsRead()
+	g, pin := s.rows.GateRow(), gate.StateOf(req.GetPin())
 	if pin != "" && !req.GetForce() {
-		if err := s.cannotServe(pin, read); err != nil {
+		if err := s.cannotServe(pin); err != nil {
 			return nil, err
 		}
 	}
 	for range gateTries {
-		want := gate.Pinned(g, pin, req.GetReason(), orSomebody(req.GetWho()), read)
+		want := gate.Pinned(g, pin, req.GetReason(), orSomebody(req.GetWho()))
 		switch {
 		case want != nil:
 		case g == nil:
@@ -122,12 +122,12 @@ func (s *scheduler) PinGate(ctx context.Context, req *cellv1.PinGateRequest) (*c
 
 // cannotServe says why a cell would place nothing in a state of the gate; nil if it would place
 // instances.
-func (c *Cell) cannotServe(state shard.GateState, read bool) error {
+func (c *Cell) cannotServe(state shard.GateState) error {
 	why, do := "", ""
 	switch {
 	case state == shard.GateNative && !slices.ContainsFunc(c.rows.HostsInService(), func(row *replica.HostRow) bool { return !row.Host.Imported }) && len(c.agents.Streams.Hosts()) == 0:
 		why, do = "no agent reports a host", "start the agents first"
-	case state != shard.GateNative && !read:
+	case state != shard.GateNative && !c.gate.IsRead():
 		why, do = "no gateway reads Nova's tables for it", "set gateway.legacy of the gateways first, and see that their database answers"
 	default:
 		return nil

@@ -32,9 +32,6 @@ type Gate struct {
 	// Pin is the state in which an operator holds the gate; empty for no pin.
 	Pin       GateState
 	PinReason string
-	// ReturnTo is the state that the gate enters when the pin ends while no gateway reads Nova's tables. Empty: it
-	// keeps State.
-	ReturnTo GateState
 	// HeldSince is since when the conditions of the next state have held without a break; zero when they do not hold.
 	// HeldUntil is when that was last written.
 	HeldSince, HeldUntil time.Time
@@ -57,7 +54,6 @@ type MoveGate struct {
 	Reason               string
 	Pin                  GateState
 	PinReason            string
-	ReturnTo             GateState
 	HeldSince, HeldUntil time.Time
 	Falls                int32
 	RowsAt               time.Time
@@ -76,7 +72,7 @@ func (t *transaction) moveGate(m *MoveGate) Outcome {
 		return o
 	}
 	g := &Gate{
-		State: m.State, Epoch: 1, Revision: revision + 1, Since: t.now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason, ReturnTo: m.ReturnTo,
+		State: m.State, Epoch: 1, Revision: revision + 1, Since: t.now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason,
 		HeldSince: m.HeldSince.Round(0).UTC(), HeldUntil: m.HeldUntil.Round(0).UTC(), Falls: m.Falls, RowsAt: m.RowsAt.Round(0).UTC(),
 	}
 	if old != nil {
@@ -106,8 +102,6 @@ func (m *MoveGate) problem() string {
 		return fmt.Sprintf("state: is %q, must be LEGACY, SHADOW or NATIVE", m.State)
 	case m.Pin != "" && !m.Pin.known():
 		return fmt.Sprintf("pin: is %q, must be empty, LEGACY, SHADOW or NATIVE", m.Pin)
-	case m.ReturnTo != "" && !m.ReturnTo.known():
-		return fmt.Sprintf("return_to: is %q, must be empty, LEGACY, SHADOW or NATIVE", m.ReturnTo)
 	case m.Falls < 0:
 		return "falls: must not be negative"
 	}

@@ -146,7 +146,7 @@ func (k *Keeper) NoteJudgement(v Judgement) {
 
 // IsAsWanted reports whether a gate's row already matches want.
 func IsAsWanted(g *shard.Gate, want *shard.MoveGate) bool {
-	return g != nil && g.State == want.State && g.Reason == want.Reason && g.Pin == want.Pin && g.PinReason == want.PinReason && g.ReturnTo == want.ReturnTo &&
+	return g != nil && g.State == want.State && g.Reason == want.Reason && g.Pin == want.Pin && g.PinReason == want.PinReason &&
 		g.HeldSince.Equal(want.HeldSince) && g.HeldUntil.Equal(want.HeldUntil) && g.Falls == want.Falls && !want.RowsAt.After(g.RowsAt)
 }
 

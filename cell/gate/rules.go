@@ -153,7 +153,7 @@ func (r Rules) Judge(g *shard.Gate, e Evidence) Judgement {
 		return v
 	}
 	v.Want = shard.MoveGate{
-		Revision: g.Revision, State: g.State, Reason: g.Reason, Pin: g.Pin, PinReason: g.PinReason, ReturnTo: g.ReturnTo,
+		Revision: g.Revision, State: g.State, Reason: g.Reason, Pin: g.Pin, PinReason: g.PinReason,
 		HeldSince: g.HeldSince, HeldUntil: g.HeldUntil, Falls: g.Falls,
 	}
 	breaks := t.breaks

@@ -172,7 +172,7 @@ func TestI10_TheGateNeverOpensWhileALiveOldAgentExists(t *testing.T) {
 // written returns the row that the shard writes for a move.
 func written(g *shard.Gate, m shard.MoveGate, now time.Time) *shard.Gate {
 	next := &shard.Gate{
-		State: m.State, Epoch: 1, Revision: m.Revision + 1, Since: now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason, ReturnTo: m.ReturnTo,
+		State: m.State, Epoch: 1, Revision: m.Revision + 1, Since: now, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason,
 		HeldSince: m.HeldSince, HeldUntil: m.HeldUntil, Falls: m.Falls,
 	}
 	if g != nil && g.State == m.State {
@@ -378,25 +378,8 @@ func TestAPinHoldsTheGate(t *testing.T) {
 func TestAGateThatIsLetGoSaysSo(t *testing.T) {
 	g := gateWith(shard.GateNative, time.Hour)
 	g.Pin, g.PinReason, g.Reason = shard.GateNative, "hold", "pinned by an operator: hold"
-	if want := Pinned(g, "", "done", "an operator", true); want.Reason != "let go by an operator: done" || want.Pin != "" || want.State != shard.GateNative {
+	if want := Pinned(g, "", "done", "an operator"); want.Reason != "let go by an operator: done" || want.Pin != "" || want.State != shard.GateNative {
 		t.Errorf("it is %+v", want)
-	}
-}
-
-// Where no gateway reads Nova's tables, letting go undoes every pin since the first.
-func TestUnpin_WithoutTables_GoesBackToBeforeThePins(t *testing.T) {
-	for name, pins := range map[string][]shard.GateState{
-		"legacy": {shard.GateLegacy}, "native, legacy": {shard.GateNative, shard.GateLegacy},
-		"legacy, shadow": {shard.GateLegacy, shard.GateShadow}, "shadow, native, legacy": {shard.GateShadow, shard.GateNative, shard.GateLegacy},
-	} {
-		var g *shard.Gate
-		for _, pin := range append(pins, "") {
-			to := Pinned(g, pin, "a test", "an operator", false)
-			g = &shard.Gate{State: to.State, Pin: to.Pin, ReturnTo: to.ReturnTo}
-		}
-		if g.State != shard.GateNative || g.Pin != "" {
-			t.Errorf("%s, and let go: %+v, want NATIVE", name, g)
-		}
 	}
 }
 

@@ -50,9 +50,9 @@ func newUnpin(c *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unpin CELL",
 		Short: "Let a cell's gate move again",
-		Long: `Let the gate of a cell move again by the rules, at once. A cell that was pinned by force
-where nobody reads Nova's tables goes back to the state that the pin found it in. A gate
-that is not pinned is refused: nothing is changed.`,
+		Long: `Let the gate of a cell move again by the rules, at once. Where no gateway reads Nova's
+tables, the gate keeps its state: pin it at native first. A gate that is not pinned is
+refused: nothing is changed.`,
 		Example: `  cellgate cells unpin cell1 --reason "rack 7 is done"`,
 		Args:    usageArgs(cobra.ExactArgs(1)),
 	}

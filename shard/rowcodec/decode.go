@@ -119,7 +119,7 @@ func rowPin(m *storagev1.Pin) *shard.Pin {
 func rowGate(m *storagev1.Gate) *shard.Gate {
 	return &shard.Gate{
 		State: shard.GateState(m.State), Epoch: m.Epoch, Revision: m.Revision, Since: Instant(m.Since), Reason: m.Reason,
-		Pin: shard.GateState(m.Pin), PinReason: m.PinReason, ReturnTo: shard.GateState(m.ReturnTo), HeldSince: Instant(m.HeldSince), HeldUntil: Instant(m.HeldUntil), Falls: m.Falls, RowsAt: Instant(m.RowsAt),
+		Pin: shard.GateState(m.Pin), PinReason: m.PinReason, HeldSince: Instant(m.HeldSince), HeldUntil: Instant(m.HeldUntil), Falls: m.Falls, RowsAt: Instant(m.RowsAt),
 	}
 }
 

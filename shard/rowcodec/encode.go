@@ -103,7 +103,7 @@ func pinRow(p *shard.Pin) *storagev1.Pin {
 func gateRow(g *shard.Gate) *storagev1.Gate {
 	return &storagev1.Gate{
 		State: string(g.State), Epoch: g.Epoch, Revision: g.Revision, Since: Nanos(g.Since), Reason: g.Reason,
-		Pin: string(g.Pin), PinReason: g.PinReason, ReturnTo: string(g.ReturnTo), HeldSince: Nanos(g.HeldSince), HeldUntil: Nanos(g.HeldUntil), Falls: g.Falls, RowsAt: Nanos(g.RowsAt),
+		Pin: string(g.Pin), PinReason: g.PinReason, HeldSince: Nanos(g.HeldSince), HeldUntil: Nanos(g.HeldUntil), Falls: g.Falls, RowsAt: Nanos(g.RowsAt),
 	}
 }
 

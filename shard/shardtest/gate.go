@@ -20,7 +20,7 @@ func gateClauses() []clause {
 			}
 			at := time.Unix(1_700_000_000, 123_456_000).UTC()
 			m := &shard.MoveGate{
-				State: shard.GateLegacy, Reason: "\u00e4n old service", Pin: shard.GateShadow, PinReason: "by hand", ReturnTo: shard.GateNative,
+				State: shard.GateLegacy, Reason: "\u00e4n old service", Pin: shard.GateShadow, PinReason: "by hand",
 				HeldSince: at, HeldUntil: at.Add(time.Second), Falls: 3, RowsAt: at.Add(time.Minute),
 			}
 			g := s.do(m).Gate
@@ -29,7 +29,7 @@ func gateClauses() []clause {
 				s.Fatalf("the gate is %+v, answered was %+v", got, g)
 			}
 			want := shard.Gate{
-				State: m.State, Epoch: 1, Revision: 1, Since: g.Since, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason, ReturnTo: m.ReturnTo,
+				State: m.State, Epoch: 1, Revision: 1, Since: g.Since, Reason: m.Reason, Pin: m.Pin, PinReason: m.PinReason,
 				HeldSince: m.HeldSince, HeldUntil: m.HeldUntil, Falls: 3, RowsAt: m.RowsAt,
 			}
 			if !equalRows(g, &want) {
@@ -62,7 +62,6 @@ func gateClauses() []clause {
 				{Revision: 1},
 				{Revision: 1, State: "OPEN"},
 				{Revision: 1, State: shard.GateNative, Pin: "OPEN"},
-				{Revision: 1, State: shard.GateNative, ReturnTo: "OPEN"},
 				{Revision: 1, State: shard.GateNative, Falls: -1},
 				{Revision: 1, State: shard.GateNative, Reason: "a\x00"},
 			} {

@@ -1567,7 +1567,6 @@ type Gate struct {
 	HeldSince     int64                  `protobuf:"varint,8,opt,name=held_since,json=heldSince,proto3" json:"held_since,omitempty"`
 	HeldUntil     int64                  `protobuf:"varint,9,opt,name=held_until,json=heldUntil,proto3" json:"held_until,omitempty"`
 	Falls         int32                  `protobuf:"varint,10,opt,name=falls,proto3" json:"falls,omitempty"`
-	ReturnTo      string                 `protobuf:"bytes,11,opt,name=return_to,json=returnTo,proto3" json:"return_to,omitempty"`
 	RowsAt        int64                  `protobuf:"varint,12,opt,name=rows_at,json=rowsAt,proto3" json:"rows_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1671,13 +1670,6 @@ func (x *Gate) GetFalls() int32 {
 		return x.Falls
 	}
 	return 0
-}
-
-func (x *Gate) GetReturnTo() string {
-	if x != nil {
-		return x.ReturnTo
-	}
-	return ""
 }
 
 func (x *Gate) GetRowsAt() int64 {
@@ -2481,7 +2473,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x06Holder\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\xb7\x02\n" +
+	"expires_at\x18\x02 \x01(\x03R\texpiresAt\"\x9a\x02\n" +
 	"\x04Gate\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x1a\n" +
@@ -2496,8 +2488,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\n" +
 	"held_until\x18\t \x01(\x03R\theldUntil\x12\x14\n" +
 	"\x05falls\x18\n" +
-	" \x01(\x05R\x05falls\x12\x1b\n" +
-	"\treturn_to\x18\v \x01(\tR\breturnTo\x12\x17\n" +
+	" \x01(\x05R\x05falls\x12\x17\n" +
 	"\arows_at\x18\f \x01(\x03R\x06rowsAt\"r\n" +
 	"\tNamespace\x12\x1b\n" +
 	"\thost_uuid\x18\x01 \x01(\tR\bhostUuid\x12\x12\n" +
