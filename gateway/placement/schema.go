@@ -38,8 +38,8 @@ type schema struct {
 	enum                 []string
 	// For numbers.
 	minimum, maximum *float64
-	// anyOf demands that the value fits one of these schemas.
-	anyOf []*schema
+	// nullOrUUID demands null or a uuid.
+	nullOrUUID bool
 }
 
 // patternSchema is the schema of properties whose names match.
@@ -51,32 +51,22 @@ type patternSchema struct {
 // violation is the first way in which a value breaks a schema, the shallowest one if there are several.
 type violation struct {
 	text, keyword string
-	// path leads to the value, schemaPath to the rule.
-	path, schemaPath []string
-	// inner, if set, is reported instead: for anyOf, how the value breaks the one schema of its type. Its paths begin
-	// there.
-	inner *violation
+	// path leads to the value.
+	path []string
 }
 
 func (v *violation) Error() string {
-	if v.inner != nil {
-		return v.inner.Error()
+	where := ""
+	for _, p := range v.path {
+		where += "[" + p + "]"
 	}
-	return fmt.Sprintf("%s\n\nFailed validating '%s' in schema%s\n\nOn instance%s", v.text, v.keyword, indexed(v.schemaPath), indexed(v.path))
-}
-
-func indexed(path []string) string {
-	var b strings.Builder
-	for _, p := range path {
-		b.WriteString("[" + p + "]")
-	}
-	return b.String()
+	return fmt.Sprintf("%s\n\nFailed validating '%s'\n\nOn instance%s", v.text, v.keyword, where)
 }
 
 // check gives how v breaks the schema; nil if it does not. v comes from parseJSON.
 func (s *schema) check(v any) *violation {
 	var all []*violation
-	s.walk(v, nil, nil, &all)
+	s.walk(v, nil, &all)
 	var first *violation
 	for _, one := range all {
 		if first == nil || len(one.path) < len(first.path) {
@@ -86,9 +76,9 @@ func (s *schema) check(v any) *violation {
 	return first
 }
 
-func (s *schema) walk(v any, path, schemaPath []string, all *[]*violation) {
+func (s *schema) walk(v any, path []string, all *[]*violation) {
 	bad := func(keyword, format string, args ...any) {
-		*all = append(*all, &violation{text: fmt.Sprintf(format, args...), keyword: keyword, path: slices.Clone(path), schemaPath: slices.Clone(schemaPath)})
+		*all = append(*all, &violation{text: fmt.Sprintf(format, args...), keyword: keyword, path: slices.Clone(path)})
 	}
 	if len(s.types) > 0 && !slices.ContainsFunc(s.types, func(t string) bool { return isOfType(v, t) }) {
 		quoted := make([]string, len(s.types))
@@ -97,9 +87,12 @@ func (s *schema) walk(v any, path, schemaPath []string, all *[]*violation) {
 		}
 		bad("type", "%s is not of type %s", pyRepr(v), strings.Join(quoted, ", "))
 	}
-	if len(s.anyOf) > 0 && !slices.ContainsFunc(s.anyOf, func(one *schema) bool { return one.check(v) == nil }) {
-		bad("anyOf", "%s is not valid under any of the given schemas", pyRepr(v))
-		(*all)[len(*all)-1].inner = s.closest(v)
+	if s.nullOrUUID && v != nil {
+		if _, ok := v.(string); ok {
+			uuidText.walk(v, path, all)
+		} else {
+			bad("anyOf", "%s is not valid under any of the given schemas", pyRepr(v))
+		}
 	}
 	switch v := v.(type) {
 	case string:
@@ -115,24 +108,12 @@ func (s *schema) walk(v any, path, schemaPath []string, all *[]*violation) {
 		}
 		if s.items != nil {
 			for i, item := range v {
-				s.items.walk(item, append(path, fmt.Sprint(i)), append(schemaPath, "'items'"), all)
+				s.items.walk(item, append(path, fmt.Sprint(i)), all)
 			}
 		}
 	case map[string]any:
-		s.walkObject(v, path, schemaPath, bad, all)
+		s.walkObject(v, path, bad, all)
 	}
-}
-
-// closest gives how a value breaks the first schema of anyOf that has its type; nil if none has.
-func (s *schema) closest(v any) *violation {
-	for i, one := range s.anyOf {
-		if slices.ContainsFunc(one.types, func(t string) bool { return isOfType(v, t) }) {
-			inner := one.check(v)
-			inner.schemaPath = append([]string{fmt.Sprint(i)}, inner.schemaPath...)
-			return inner
-		}
-	}
-	return nil
 }
 
 func (s *schema) walkText(v string, bad func(keyword, format string, args ...any)) {
@@ -172,7 +153,7 @@ func (s *schema) walkNumber(v json.Number, bad func(keyword, format string, args
 	}
 }
 
-func (s *schema) walkObject(v map[string]any, path, schemaPath []string, bad func(keyword, format string, args ...any), all *[]*violation) {
+func (s *schema) walkObject(v map[string]any, path []string, bad func(keyword, format string, args ...any), all *[]*violation) {
 	if len(v) < s.minProperties {
 		bad("minProperties", "%s does not have enough properties", pyRepr(v))
 	}
@@ -187,12 +168,12 @@ func (s *schema) walkObject(v map[string]any, path, schemaPath []string, bad fun
 		known := false
 		if p, ok := s.properties[name]; ok {
 			known = true
-			p.walk(v[name], inner, append(slices.Clone(schemaPath), "'properties'", pyRepr(name)), all)
+			p.walk(v[name], inner, all)
 		}
 		for _, p := range s.patterns {
 			if p.name.MatchString(name) {
 				known = true
-				p.walk(v[name], inner, append(slices.Clone(schemaPath), "'patternProperties'", pyRepr(p.name.String())), all)
+				p.walk(v[name], inner, all)
 			}
 		}
 		if !known {

@@ -86,7 +86,7 @@ func (list versioned) at(v version) *schema {
 var (
 	postProvider0  = object(map[string]*schema{"name": text(200), "uuid": uuidText}, "name")
 	putProvider0   = object(map[string]*schema{"name": text(200)}, "name")
-	parentUUID     = &schema{anyOf: []*schema{uuidText, {types: []string{"null"}}}}
+	parentUUID     = &schema{nullOrUUID: true}
 	postProvider   = versioned{{14, postProvider0.with("parent_provider_uuid", parentUUID, false)}, {0, postProvider0}}
 	putProvider    = versioned{{14, putProvider0.with("parent_provider_uuid", parentUUID, false)}, {0, putProvider0}}
 	listProviders0 = object(map[string]*schema{"name": anyText, "uuid": uuidText})
