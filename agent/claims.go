@@ -7,7 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"cellgate/internal/fault"
+	"cellgate/internal/rpc"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 )
 
@@ -157,6 +160,26 @@ func (c *Claims) runs(ran map[string]string) {
 			c.ledger.leave(instance)
 		}
 	}
+}
+
+// Taken returns, by instance, how much claims take of a provider's resource class in addition to the
+// instances on the host, and whether the cell has sent its set of claims.
+func (c *Claims) Taken(provider, class string) (byInstance map[string]int64, claimsKnown bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.expire(c.now())
+	byInstance = map[string]int64{}
+	for _, h := range c.ledger.held {
+		if !c.ledger.occupies(h) {
+			continue
+		}
+		for _, u := range h.usages {
+			if u.GetProviderUuid() == provider && u.GetResourceClass() == class {
+				byInstance[h.instance] += int64(u.GetAmount())
+			}
+		}
+	}
+	return byInstance, c.ledger.claimsKnown
 }
 
 // InstanceClaim takes up the claim for an instance that is built. If the cell offered the claim_id, the
@@ -323,6 +346,24 @@ func (l *ledger) show(c *heldClaim) *agentv1.HostClaim {
 		out.State = agentv1.HostClaim_RUNNING
 	case c.aborted:
 		out.State = agentv1.HostClaim_ABORTED
+	}
+	return out
+}
+
+// canonical returns an id in the cell's form: a uuid in lower case, any other id unchanged.
+func canonical(id string) string {
+	if rpc.IsUUID(id) {
+		return strings.ToLower(id)
+	}
+	return id
+}
+
+// canonicalUsages gives copies of usages with canonical providers.
+func canonicalUsages(usages []*agentv1.Usage) []*agentv1.Usage {
+	out := make([]*agentv1.Usage, len(usages))
+	for i, u := range usages {
+		out[i] = proto.CloneOf(u)
+		out[i].ProviderUuid = canonical(u.GetProviderUuid())
 	}
 	return out
 }

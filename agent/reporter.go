@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"cellgate/internal/fault"
@@ -120,3 +121,24 @@ func (r *Reporter) reportRefused(m *agentv1.Refused) {
 		"version", m.GetVersion(), "held", m.GetHeldVersion(), "reason", m.GetReason(), "problems", m.GetProblems(),
 		"retry_in", fmt.Sprint(refusedRetry, " or when the state changes"))
 }
+
+// backoff computes the waits between attempts to connect. Each wait is drawn from the upper half of a
+// span that doubles from least to most, so that the agents of a cell that comes back do not all arrive
+// at once.
+type backoff struct {
+	least, most time.Duration
+	tries       int
+}
+
+// next returns the wait before the next attempt.
+func (b *backoff) next() time.Duration {
+	span := b.most
+	if b.tries < 30 {
+		span = min(b.least<<b.tries, b.most)
+	}
+	b.tries++
+	return span/2 + rand.N(span/2+1)
+}
+
+// reset starts over after an attempt that worked.
+func (b *backoff) reset() { b.tries = 0 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/pprof"
 	"net/url"
 	"path/filepath"
 	"runtime/debug"
@@ -279,4 +281,14 @@ func (d *dev) announce(w io.Writer, api, web string) error {
 	_, err := fmt.Fprintf(w, "%d cells with %d hosts each are registered, after %v.\n  REST   http://%s\n  gRPC   %s\n  cells  %s\n  data   %s\n",
 		len(d.cells), d.cfg.Dev.Hosts, time.Since(d.start).Round(10*time.Millisecond), web, api, strings.Join(cells, ", "), data)
 	return err
+}
+
+// profiles serves the process's profiles under /debug/pprof/.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
 }

@@ -84,6 +84,53 @@ func (l *loader) checkGateway(g Gateway) {
 	}
 }
 
+// checkBus checks the bus keys that must fit each other. Package gateway/bus checks transport_url.
+func (l *loader) checkBus(b Bus) {
+	if !b.Enabled {
+		return
+	}
+	if b.TransportURL == "" {
+		l.bad("gateway.bus.transport_url", "must be set, here or as [DEFAULT] transport_url of nova_conf, when the bus is enabled")
+	}
+	l.needed("gateway.bus.control_exchange", b.Exchange)
+	l.oneOf("gateway.bus.reasons", b.Reasons, "none", "filters", "counts")
+	l.oneOf("gateway.bus.notification_driver", b.Notifications, "", "messaging", "messagingv2")
+	if b.Notifications != "" && len(b.NotifyTopics) == 0 {
+		l.bad("gateway.bus.notification_topics", "must name a topic when notification_driver is set")
+	}
+	if (b.Cert == "") != (b.Key == "") {
+		l.bad("gateway.bus.cert", "and key are set together")
+	}
+	if b.VerifyHost && b.CA == "" {
+		l.bad("gateway.bus.verify_host", "needs ca")
+	}
+}
+
+// checkPlacement checks the keys of the Placement API that must fit each other.
+func (l *loader) checkPlacement(g Gateway) {
+	p := g.Placement
+	if !p.Enabled {
+		return
+	}
+	l.address("gateway.placement.listen", p.Listen)
+	if host, _, err := splitAddress(p.Listen, 1); err == nil && !IsLoopback(host) && !g.Insecure && !g.TLS.Encrypts() {
+		l.bad("gateway.placement.listen", "%s is not a loopback address: set gateway.tls.cert and gateway.tls.key for TLS; or give --insecure to let tokens cross the network in the clear", p.Listen)
+	}
+	l.apart("gateway.http", g.HTTP, "gateway.placement.listen", p.Listen)
+	l.apart("gateway.grpc", g.GRPC, "gateway.placement.listen", p.Listen)
+	if p.DefaultCell != "" && !slices.ContainsFunc(g.Cells, func(c GatewayCell) bool { return c.Name == p.DefaultCell }) {
+		l.bad("gateway.placement.default_cell", "there is no cell %q in gateway.cells", p.DefaultCell)
+	}
+	switch k := p.Keystone; {
+	case k.AuthURL == "" && !p.TrustLoopback:
+		l.bad("gateway.placement.keystone.auth_url", "must be set, or trust_loopback: else nobody may ask")
+	case k.AuthURL != "":
+		l.needed("gateway.placement.keystone.username", k.Username)
+		l.needed("gateway.placement.keystone.password_file", k.PasswordFile)
+		l.needed("gateway.placement.keystone.project_name", k.ProjectName)
+	}
+}
+
 // loopback checks an address that only this machine may reach, "" for none.
 func (l *loader) loopback(path, value, why string) {
 	if value == "" {

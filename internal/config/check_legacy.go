@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // checkLegacy checks the cells that are under upgrade.
@@ -30,6 +32,19 @@ func (l *loader) checkLegacy(g Gateway) {
 		}
 		l.legacyTimes(path, c)
 	}
+}
+
+// legacyTimes checks that rows of the greatest allowed age do not make services look down that are up.
+func (l *loader) legacyTimes(path string, c LegacyCell) {
+	refresh := cmp.Or(c.Refresh, 2*time.Second)
+	if c.ServiceDownTime > 0 && c.ServiceDownTime < 5*refresh {
+		l.bad(path+".service_down_time", "%v is below five times refresh (%v): services that are up would look down", c.ServiceDownTime, refresh)
+	}
+}
+
+// LegacyOnly reports whether the gateway must run the scheduler of a cell.
+func (g Gateway) LegacyOnly(cell string) bool {
+	return slices.ContainsFunc(g.Legacy, func(c LegacyCell) bool { return c.Cell == cell && c.Only })
 }
 
 // legacyProblems says what is wrong with the URL of a legacy database. No problem quotes the URL, which

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -11,6 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // Build identifies the build of a process.
@@ -129,4 +133,10 @@ func inList(l Label, value string) string {
 		return value
 	}
 	return other
+}
+
+// Parse parses the text that a process serves at /metrics: the metrics by name.
+func Parse(text io.Reader) (map[string]*dto.MetricFamily, error) {
+	p := expfmt.NewTextParser(model.UTF8Validation)
+	return p.TextToMetricFamilies(text)
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -254,3 +255,36 @@ func (t *tracing) under(ctx context.Context, parent, state string) context.Conte
 	}
 	return ctx
 }
+
+// newOTLP makes an exporter that connects at its first export. It does not retry: spans that a
+// collector does not accept in time are dropped.
+func newOTLP(endpoint string) (sdktrace.SpanExporter, error) {
+	e, err := otlptracegrpc.New(context.Background(),
+		otlptracegrpc.WithEndpointURL(endpoint),
+		otlptracegrpc.WithTimeout(exportWithin),
+		otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: false}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("exporter of traces to %s: %w", endpoint, err)
+	}
+	return e, nil
+}
+
+// LogHandler adds trace_id and span_id to log records of a traced request.
+func LogHandler(h slog.Handler) slog.Handler { return logHandler{h} }
+
+type logHandler struct{ slog.Handler }
+
+func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
+	if c := trace.SpanContextFromContext(ctx); c.IsValid() {
+		r = r.Clone()
+		r.AddAttrs(slog.String("trace_id", c.TraceID().String()), slog.String("span_id", c.SpanID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }
