@@ -176,9 +176,6 @@ func CanonicalFacts(text string) (string, error) {
 	if !utf8.ValidString(text) {
 		return "", errors.New("is not UTF-8")
 	}
-	if depth := jsonDepth(text); depth > MaxFactsDepth {
-		return "", fmt.Errorf("objects and lists stand in each other deeper than %d", MaxFactsDepth)
-	}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var object map[string]any
@@ -188,7 +185,7 @@ func CanonicalFacts(text string) (string, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return "", errors.New("must be one JSON object, and nothing after it")
 	}
-	if problem := factProblem("", object); problem != "" {
+	if problem := factProblem("", object, MaxFactsDepth); problem != "" {
 		return "", errors.New(problem)
 	}
 	var b bytes.Buffer
@@ -204,29 +201,15 @@ func CanonicalFacts(text string) (string, error) {
 	return out, nil
 }
 
-// jsonDepth is how deep brackets nest, outside of strings.
-func jsonDepth(text string) (deepest int) {
-	depth, inString := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
+// factProblem says what in a value cannot be stored, with its path: a NUL in a text, which not every database
+// accepts, a number beyond float64, or objects and lists deeper in each other than depth. "" for nothing.
+func factProblem(path string, v any, depth int) string {
+	switch v.(type) {
+	case []any, map[string]any:
+		if depth == 0 {
+			return fmt.Sprintf("objects and lists stand in each other deeper than %d", MaxFactsDepth)
 		}
 	}
-	return deepest
-}
-
-// factProblem says what in a value cannot be stored, with its path: a NUL in a text, which not every database
-// accepts, or a number beyond float64. "" for nothing.
-func factProblem(path string, v any) string {
 	switch v := v.(type) {
 	case string:
 		if strings.IndexByte(v, 0) >= 0 {
@@ -238,7 +221,7 @@ func factProblem(path string, v any) string {
 		}
 	case []any:
 		for i := range v {
-			if p := factProblem(fmt.Sprintf("%s[%d]", path, i), v[i]); p != "" {
+			if p := factProblem(fmt.Sprintf("%s[%d]", path, i), v[i], depth-1); p != "" {
 				return p
 			}
 		}
@@ -247,7 +230,7 @@ func factProblem(path string, v any) string {
 			if strings.IndexByte(key, 0) >= 0 {
 				return fmt.Sprintf("%s.%q has a NUL", path, key)
 			}
-			if p := factProblem(path+"."+key, v[key]); p != "" {
+			if p := factProblem(path+"."+key, v[key], depth-1); p != "" {
 				return p
 			}
 		}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -241,17 +242,11 @@ func most(a, b []Used) []Used {
 // problem says what is wrong with the operation; "" when nothing is.
 func (p *PutHost) problem() string {
 	h := &p.Host
-	for _, f := range [...]struct{ path, text string }{
-		{"host.service_host", h.ServiceHost},
-		{"host.node_name", h.NodeName},
-		{"host.disabled_reason", h.DisabledReason},
-		{"host.hypervisor_type", h.HypervisorType},
-		{"host.host_ip", h.HostIP},
-		{"host.boot_id", h.BootID},
-	} {
-		if r := textProblem(f.path, f.text); r != "" {
-			return r
-		}
+	if r := cmp.Or(
+		textProblem("host.service_host", h.ServiceHost), textProblem("host.node_name", h.NodeName), textProblem("host.disabled_reason", h.DisabledReason),
+		textProblem("host.hypervisor_type", h.HypervisorType), textProblem("host.host_ip", h.HostIP), textProblem("host.boot_id", h.BootID),
+	); r != "" {
+		return r
 	}
 	if f := h.Facts; f != nil {
 		for _, text := range [...]string{f.CPUInfo, f.SupportedInstances, f.Stats, f.Metrics, f.NUMATopology, f.PCIStats, f.Namespaces} {
@@ -297,11 +292,8 @@ func (p *PutHost) problem() string {
 			return at + "uuid: stands twice"
 		}
 		seen[in.UUID] = struct{}{}
-		if r := allocationsProblem(at+"allocations", in.Allocations); r != "" {
+		if r := cmp.Or(allocationsProblem(at+"allocations", in.Allocations), textProblem(at+"project_id or user_id", in.ProjectID, in.UserID)); r != "" {
 			return r
-		}
-		if r := textProblem(at+"project_id", in.ProjectID, in.UserID); r != "" {
-			return strings.Replace(r, "project_id", "project_id or user_id", 1)
 		}
 	}
 	return ""
