@@ -110,18 +110,11 @@ func (t *Table) compile(q *Query, before *Table) (*scan, error) {
 // addFilter adds a filter's checks; false if the filter does not exist. Filters that Nova would not run for the
 // request add none.
 func (s *scan) addFilter(name string) bool {
-	add, ok := filters[name]
-	if !ok {
-		return false
+	f, ok := filters[name]
+	if ok && (f.forced || !s.q.Request.Forced()) && (f.onRebuild || !s.nova.Rebuild) {
+		f.add(s)
 	}
-	r := s.q.Request
-	switch {
-	case r.Forced() && !placements[name]:
-	case s.nova.Rebuild && !onRebuild[name]:
-	default:
-		add(s)
-	}
-	return true
+	return ok
 }
 
 func (s *scan) check(filter, detail string, p pass) {

@@ -17,22 +17,6 @@ const (
 	maxInstances = "max_instances_per_host"
 )
 
-func (s *scan) ioOpsFilter() {
-	s.below(IoOpsFilter, ioOpsColumn, s.options.MaxIOOpsPerHost)
-}
-
-func (s *scan) aggregateIoOpsFilter() {
-	s.belowInSet(AggregateIoOpsFilter, maxIOOps, ioOpsColumn, s.options.MaxIOOpsPerHost)
-}
-
-func (s *scan) numInstancesFilter() {
-	s.below(NumInstancesFilter, instancesColumn, s.options.MaxInstancesPerHost)
-}
-
-func (s *scan) aggregateNumInstancesFilter() {
-	s.belowInSet(AggregateNumInstancesFilter, maxInstances, instancesColumn, s.options.MaxInstancesPerHost)
-}
-
 func (s *scan) below(filter string, column int, limit int64) {
 	s.check(filter, "", func(_ int, c *chunk, m uint64) uint64 { return c.below(column, limit, m) })
 }

@@ -106,7 +106,7 @@ func (s *naiveState) check(filter string, h *Host, r *Request, rules *Rules, aff
 			!naiveAll(h, naiveOwn(f.Resources, r.Resources), naiveOwn(f.Required, r.Required), naiveOwn(f.Forbidden, r.Forbidden)) {
 			return naiveEither(r), false
 		}
-	case TreeFilter, PlacesFilter: // TestTreeSearchIsNaive
+	case TreeFilter: // TestTreeSearchIsNaive
 	case ConfiguredExpressionFilter:
 		if x, ok := rules.Expression.(testExpression); ok && !rebuild && !r.Forced() {
 			return x.naive(h)

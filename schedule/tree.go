@@ -51,17 +51,6 @@ type Provider struct {
 // not know trees refuses rules that name it.
 const TreeFilter = "TreeFilter"
 
-// PlacesFilter rejects nothing. Rules name it beside TreeFilter if a group restricts the aggregates or tree of its
-// provider. A table that does not know these restrictions then refuses the rules.
-const PlacesFilter = "TreePlacesFilter"
-
-// Places reports whether a group restricts the aggregates or tree of its provider.
-func (t *Tree) Places() bool {
-	return t != nil && slices.ContainsFunc(t.Groups, func(g ResourceGroup) bool {
-		return len(g.MemberOf)+len(g.ForbiddenAggregates) > 0 || g.InTree != ID{}
-	})
-}
-
 // spreads reports whether a trait belongs to the unsuffixed group alone, not to the root; of is Required or
 // Forbidden.
 func (t *Tree) spreads(trait string, of []string) bool {

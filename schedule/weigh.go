@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -83,14 +84,7 @@ var weighers = map[string]weigherKind{
 }
 
 // Weighers lists the names of all weighers, sorted.
-func Weighers() []string {
-	names := make([]string, 0, len(weighers))
-	for n := range weighers {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
-}
+func Weighers() []string { return slices.Sorted(maps.Keys(weighers)) }
 
 // MultiplierOption is the name of a weigher's multiplier, both as Nova's option and as a metadata key of aggregates.
 func MultiplierOption(weigher string) string { return weighers[weigher].override }

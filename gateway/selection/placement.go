@@ -22,9 +22,6 @@ func withRequestFilters(r *schedule.Request, rules *schedule.Rules) *schedule.Ru
 	if r.Tree != nil && len(r.Tree.Groups) > 0 {
 		names = append(names, schedule.TreeFilter)
 	}
-	if r.Tree.Places() {
-		names = append(names, schedule.PlacesFilter)
-	}
 	if rules.Expression != nil {
 		names = append(names, schedule.ConfiguredExpressionFilter)
 	}

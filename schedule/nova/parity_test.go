@@ -99,7 +99,6 @@ var notNovas = map[string]string{
 	schedule.TraitFilter:      "Placement, not Nova: its answers in `schedule/testdata`",
 	schedule.ResourceFilter:   "Placement, not Nova: its answers in `schedule/testdata`",
 	schedule.TreeFilter:       "Placement, not Nova: its answers in `schedule/testdata`",
-	schedule.PlacesFilter:     "Placement, not Nova: its answers in `schedule/testdata`",
 	schedule.ExpressionFilter: "cellgate's own",
 
 	schedule.ConfiguredExpressionFilter: "cellgate's own",

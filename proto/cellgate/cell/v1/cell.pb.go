@@ -1707,8 +1707,7 @@ type ResourceGroup struct {
 	Resources       []*Amount              `protobuf:"bytes,2,rep,name=resources,proto3" json:"resources,omitempty"`
 	RequiredTraits  []string               `protobuf:"bytes,3,rep,name=required_traits,json=requiredTraits,proto3" json:"required_traits,omitempty"`
 	ForbiddenTraits []string               `protobuf:"bytes,4,rep,name=forbidden_traits,json=forbiddenTraits,proto3" json:"forbidden_traits,omitempty"`
-	// In one aggregate of each set, in none of the others. A gateway names
-	// TreePlacesFilter in the rules when these or in_tree are set.
+	// In one aggregate of each set, in none of the others.
 	MemberOf            []*NameSet `protobuf:"bytes,5,rep,name=member_of,json=memberOf,proto3" json:"member_of,omitempty"`
 	ForbiddenAggregates []string   `protobuf:"bytes,6,rep,name=forbidden_aggregates,json=forbiddenAggregates,proto3" json:"forbidden_aggregates,omitempty"`
 	// A provider of the host's tree.
