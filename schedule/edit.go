@@ -84,11 +84,11 @@ func (e *Edit) PutHost(h Host) {
 		was = old.host.Withheld
 		r.consumers = slices.Clip(old.consumers)
 		if old.host.ServiceHost != h.ServiceHost || old.host.NodeName != h.NodeName {
-			e.unindex(old.host, at)
-			e.index(r.host, at)
+			e.index(old.host, at, false)
+			e.index(r.host, at, true)
 		}
 	} else {
-		e.index(r.host, at)
+		e.index(r.host, at, true)
 	}
 	e.withhold(was, h.Withheld)
 	e.write(at, r)
@@ -105,7 +105,7 @@ func (e *Edit) RemoveHost(id ID) {
 	for _, instance := range slices.Clone(r.consumers) {
 		e.removeFrom(at, instance)
 	}
-	e.unindex(r.host, at)
+	e.index(r.host, at, false)
 	e.withhold(r.host.Withheld, "")
 	e.clear(at)
 	t.slots = t.slots.del(id, owner)
@@ -250,25 +250,17 @@ func (e *Edit) newSlot() number {
 	return number(e.t.n)
 }
 
-func (e *Edit) index(h *Host, at number) {
-	t, owner := e.t, e.t.version
-	service, node := name(strings.ToLower(h.ServiceHost)), name(h.NodeName)
-	s, _ := t.services.get(service)
-	t.services = t.services.set(service, s.add(at, owner), owner)
-	s, _ = t.nodes.get(node)
-	t.nodes = t.nodes.set(node, s.add(at, owner), owner)
-}
-
-func (e *Edit) unindex(h *Host, at number) {
-	drop := func(m pmap[name, slotSet], k name) pmap[name, slotSet] {
-		s, _ := m.get(k)
-		if s = s.remove(at, e.t.version); s.mask == 0 {
-			return m.del(k, e.t.version)
+// index adds a host to the sets of its service host and node, or removes it.
+func (e *Edit) index(h *Host, at number, in bool) {
+	put := func(m pmap[name, slotWords], k string) pmap[name, slotWords] {
+		s, _ := m.get(name(k))
+		if s = s.with(at, in); len(s) == 0 {
+			return m.del(name(k), e.t.version)
 		}
-		return m.set(k, s, e.t.version)
+		return m.set(name(k), s, e.t.version)
 	}
-	e.t.services = drop(e.t.services, name(strings.ToLower(h.ServiceHost)))
-	e.t.nodes = drop(e.t.nodes, name(h.NodeName))
+	e.t.services = put(e.t.services, strings.ToLower(h.ServiceHost))
+	e.t.nodes = put(e.t.nodes, h.NodeName)
 }
 
 // cloneHost copies what the caller may still write to.

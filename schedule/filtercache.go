@@ -59,8 +59,8 @@ func Keeps(r *Request, rules *Rules) bool { return r.Group == nil && !rules.opti
 // ground is what checks and weighers are compiled from, besides the query: on equal grounds they are equal.
 type ground struct {
 	names    catalog
-	services pmap[name, slotSet]
-	nodes    pmap[name, slotSet]
+	services pmap[name, slotWords]
+	nodes    pmap[name, slotWords]
 	withheld *reasons
 }
 

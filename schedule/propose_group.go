@@ -121,7 +121,7 @@ func (t *Table) onServices(hosts []string, fold bool) slotWords {
 			continue
 		}
 		from := len(all)
-		all = set.parts(all)
+		all = append(all, set...)
 		if fold {
 			continue
 		}
@@ -158,7 +158,7 @@ func (t *Table) onNodes(nodes []string) slotWords {
 	var all slotWords
 	for _, n := range nodes {
 		if set, ok := t.nodes.get(name(n)); ok {
-			all = set.parts(all)
+			all = append(all, set...)
 		}
 	}
 	return all.sorted()

@@ -21,8 +21,8 @@ type Table struct {
 	consumers pmap[ID, place]
 	groups    pmap[ID, pmap[number, int]]
 	// Slots by service host in lower case, and by node name.
-	services pmap[name, slotSet]
-	nodes    pmap[name, slotSet]
+	services pmap[name, slotWords]
+	nodes    pmap[name, slotWords]
 	// withheld are the reasons for which operators keep instances from hosts.
 	withheld *reasons
 }
