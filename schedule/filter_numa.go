@@ -1,7 +1,5 @@
 package schedule
 
-import "unique"
-
 // NUMAFilter keeps hosts whose NUMA cells can hold the guest's cells, with their CPUs, pages, devices and networks
 // (filters/numa_topology_filter.py).
 const NUMAFilter = "NUMATopologyFilter"
@@ -25,7 +23,8 @@ func (s *scan) numaFilter() {
 		s.late = append(s.late, NUMAFilter)
 	}
 	search := numaSearch{need: n.NUMA, limits: &numaLimits{}, stop: s.stop, pci: n.PCI, nets: n.Networks}
-	s.perHardware(NUMAFilter, func(r *row, hw *hardware) (bool, *pyError) {
+	s.perHost(NUMAFilter, func(r *row) (bool, *pyError) {
+		hw := r.hardware()
 		if hw == nil || hw.numa == nil {
 			return n.NUMA == nil, nil
 		}
@@ -56,41 +55,11 @@ func (s *scan) pciFilter() {
 		s.late = append(s.late, PCIFilter)
 	}
 	var search pciSearch
-	s.perHardware(PCIFilter, func(_ *row, hw *hardware) (bool, *pyError) {
+	s.perHost(PCIFilter, func(r *row) (bool, *pyError) {
+		hw := r.hardware()
 		if hw == nil || late {
 			return hw != nil, nil
 		}
 		return search.support(hw, s.nova.PCI, nil)
-	})
-}
-
-// likeness is everything that a filter's result for a host's hardware depends on.
-type likeness struct {
-	text     unique.Handle[string]
-	cpu, ram float64
-}
-
-// maxLikenesses bounds the results that a query keeps. In a fleet with load few hosts are alike, so keeping more
-// costs as much as evaluating again.
-const maxLikenesses = 512
-
-// perHardware makes a check that judges hosts with equal reports and ratios once. hw is nil for hosts that reported
-// nothing.
-func (s *scan) perHardware(filter string, ask func(r *row, hw *hardware) (bool, *pyError)) {
-	known := map[likeness]bool{}
-	s.perHost(filter, func(r *row) (bool, *pyError) {
-		hw := r.hardware()
-		if hw == nil || !hw.reported {
-			return ask(r, hw)
-		}
-		like := likeness{hw.text, r.view.CPURatio, r.view.RAMRatio}
-		if ok, found := known[like]; found {
-			return ok, nil
-		}
-		ok, err := ask(r, hw)
-		if err == nil && len(known) < maxLikenesses {
-			known[like] = ok
-		}
-		return ok, err
 	})
 }

@@ -1,16 +1,8 @@
 package schedule
 
-import (
-	"strconv"
-	"unique"
-)
-
 // hardware is what a host hands out in individual pieces, which amounts cannot describe: NUMA cells and PCI devices.
 // It is immutable.
 type hardware struct {
-	// text identifies the report: equal for hosts with equal reports. Valid while reported, before anything is taken.
-	text     unique.Handle[string]
-	reported bool
 	// numa is nil without a topology, or with one that has no cells.
 	numa *hostNUMA
 	// pools are the reported ones; free is how many devices are left in each.
@@ -28,8 +20,6 @@ const maxHardware = 1 << 40
 // host state. If it lacks a field, only a filter that reads the field fails.
 func (f *Facts) readHardware() {
 	f.hardware = parseHardware(f.NUMATopology, f.PCIPools, func(field, problem string) { f.fail(field, "ValueError: %s", problem) })
-	f.hardware.reported = true
-	f.hardware.text = unique.Make(strconv.Itoa(len(f.NUMATopology)) + " " + f.NUMATopology + f.PCIPools)
 }
 
 // parseHardware parses the texts of a topology and of pools, and calls fail for each that cannot be read.

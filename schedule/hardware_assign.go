@@ -153,7 +153,6 @@ func (h *Hardware) Take(a *Assignment) bool {
 // the hardware unchanged, and false. Memory and CPUs that may be overcommitted are not checked.
 func (hw *hardware) less(a *Assignment) (after hardware, ok bool) {
 	after = *hw
-	after.reported = false
 	if len(a.Cells) > 0 {
 		if hw.numa == nil {
 			return *hw, false

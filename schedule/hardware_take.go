@@ -8,7 +8,6 @@ import "slices"
 // failure stays taken. limits are those of the filter; nil if it did not run.
 func (hw *hardware) assign(n *NovaRequest, limits *numaLimits) (after hardware, cells []AssignedCell, whole bool) {
 	after = *hw
-	after.reported = false
 	var ids []int64
 	if n.NUMA != nil && hw.numa == nil {
 		for i := range n.NUMA.Cells {
@@ -211,14 +210,16 @@ func (e *Edit) SetAssigned(id ID, assigned []*Assignment) bool {
 		return false
 	}
 	hw := e.t.row(at).hardware()
-	if hw == nil || len(assigned) == 0 && hw.reported {
+	if hw == nil {
+		return true
+	}
+	if was := e.t.row(at).host.Facts.reported; was != nil {
+		hw = was
+	} else if len(assigned) == 0 {
 		return true
 	}
 	r, c := e.ownRow(at)
 	after := *hw
-	if was := r.host.Facts.reported; was != nil {
-		after = *was
-	}
 	for _, a := range assigned {
 		after, _ = after.less(a)
 	}

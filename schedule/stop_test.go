@@ -64,9 +64,8 @@ func TestQuery_StoppedDuringNUMASearch_EndsWithinChunk(t *testing.T) {
 	topology := eightCells(t)
 	e := NewTable().Edit()
 	for i := range chunkSize {
-		// Each host is different, so that none has the result of another.
 		h := Host{UUID: fleetHost(i), Facts: ParseFacts(FactTexts{NUMATopology: string(topology)})}
-		h.View.CPURatio, h.View.RAMRatio = 1, float64(1+i)
+		h.View.CPURatio, h.View.RAMRatio = 1, 1
 		e.PutHost(h)
 	}
 	table := e.Table()
