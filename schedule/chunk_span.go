@@ -16,16 +16,30 @@ func (l *limits) span(m uint64) {
 
 // span sets lo and hi from the hosts in m; lo > hi if m is empty.
 func (c *column) span(m uint64) {
-	c.lo, c.hi = math.Inf(1), math.Inf(-1)
+	b := c.extremes(m)
+	c.lo, c.hi = b.Min, b.Max
+}
+
+// boundsOf gives the bounds of the hosts m. lo and hi must be those of the hosts in all.
+func (c *column) boundsOf(m, all uint64) Bounds {
+	if m == all || c.lo == c.hi {
+		return Bounds{Min: c.lo, Max: c.hi}
+	}
+	return c.extremes(m)
+}
+
+func (c *column) extremes(m uint64) Bounds {
+	b := NoBounds()
 	for ; m != 0; m &= m - 1 {
 		x := c.v[bits.TrailingZeros64(m)]
-		if x < c.lo {
-			c.lo = x
+		if x < b.Min {
+			b.Min = x
 		}
-		if x > c.hi {
-			c.hi = x
+		if x > b.Max {
+			b.Max = x
 		}
 	}
+	return b
 }
 
 // atLeast gives the slots whose limit is n or more. The four runs are independent, so that a processor executes them

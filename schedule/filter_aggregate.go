@@ -23,12 +23,12 @@ func (s *scan) aggregateFilter() {
 		})
 	}
 	if r.Tenant != "" {
-		s.perSetDetail(AggregateFilter, "tenant", func(a *aggregateSet) (bool, *pyError) {
+		s.perSet(AggregateFilter, "tenant", func(a *aggregateSet) (bool, *pyError) {
 			return slices.Contains(a.tenants, r.Tenant), nil
 		})
 	}
 	if r.Isolated != nil {
-		s.perSetDetail(AggregateFilter, "isolated", func(a *aggregateSet) (bool, *pyError) {
+		s.perSet(AggregateFilter, "isolated", func(a *aggregateSet) (bool, *pyError) {
 			for _, trait := range a.needs {
 				if !slices.Contains(r.Isolated.Traits, trait) {
 					return false, nil

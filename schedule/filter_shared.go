@@ -16,7 +16,7 @@ const (
 	raises
 )
 
-// judge evaluates a rule, and records an exception for the filter.
+// judge evaluates a rule for a host, and records an exception for the filter.
 func judge[T any](s *scan, filter string, ask rule[T], of *T, host *row) ruled {
 	ok, err := ask(of)
 	switch {
@@ -43,43 +43,26 @@ func (s *scan) raised(filter string, host *row, err *pyError) {
 
 // perPlatform makes a check that judges each platform once, by any one of its hosts.
 func (s *scan) perPlatform(filter string, ask rule[row]) {
-	known := make([]ruled, s.t.names.platforms.n)
-	s.check(filter, "", func(_ int, c *chunk, m uint64) (kept uint64) {
-		for i := range c.platforms.all() {
-			p := &c.platforms.v[i]
-			if p.mask&m == 0 {
-				continue
-			}
-			v := &known[p.of.id]
-			if *v == unasked {
-				host := c.rows.v[bits.TrailingZeros64(p.mask&m)]
-				*v = judge(s, filter, ask, host, host)
-			}
-			switch *v {
-			case passes:
-				kept |= p.mask
-			case raises:
-				s.unreadable |= p.mask & m
-			}
-		}
-		return kept
-	})
+	perPart(s, filter, "", make([]ruled, s.t.names.platforms.n), func(c *chunk) []part[platform] { return c.platforms.all() },
+		func(p *platform) int { return p.id }, func(_ *platform, host *row) ruled { return judge(s, filter, ask, host, host) })
 }
 
 // perSet makes a check that depends on a host's aggregates alone.
-func (s *scan) perSet(filter string, ask rule[aggregateSet]) { s.perSetDetail(filter, "", ask) }
+func (s *scan) perSet(filter, detail string, ask rule[aggregateSet]) {
+	perPart(s, filter, detail, make([]ruled, s.t.names.sets.n), func(c *chunk) []part[aggregateSet] { return c.sets.all() },
+		func(a *aggregateSet) int { return a.id }, func(a *aggregateSet, host *row) ruled { return judge(s, filter, ask, a, host) })
+}
 
-func (s *scan) perSetDetail(filter, detail string, ask rule[aggregateSet]) {
-	known := make([]ruled, s.t.names.sets.n)
+// perPart makes a check that judges each object that hosts share once. known are the results by the object's id.
+func perPart[T any](s *scan, filter, detail string, known []ruled, all func(*chunk) []part[T], id func(*T) int, judge func(of *T, host *row) ruled) {
 	s.check(filter, detail, func(_ int, c *chunk, m uint64) (kept uint64) {
-		for i := range c.sets.all() {
-			p := &c.sets.v[i]
+		for _, p := range all(c) {
 			if p.mask&m == 0 {
 				continue
 			}
-			v := &known[p.of.id]
+			v := &known[id(p.of)]
 			if *v == unasked {
-				*v = judge(s, filter, ask, p.of, c.rows.v[bits.TrailingZeros64(p.mask&m)])
+				*v = judge(p.of, c.rows.v[bits.TrailingZeros64(p.mask&m)])
 			}
 			switch *v {
 			case passes:

@@ -154,7 +154,7 @@ func (k *FilterCache) follow(t *Table, q *Query) (bool, error) {
 		at := bits.TrailingZeros64(stale)
 		own := NoBounds()
 		for _, b := range k.ownOf(at) {
-			own.Min, own.Max = min(own.Min, b.Min), max(own.Max, b.Max)
+			own = own.and(b)
 		}
 		s.weighers[at].own = own
 	}
@@ -214,7 +214,7 @@ func (k *FilterCache) renew(at int, c *chunk) (stale uint64) {
 		case was.Min <= w.own.Min && kept.Min > was.Min, was.Max >= w.own.Max && kept.Max < was.Max:
 			stale |= 1 << i
 		default:
-			w.own.Min, w.own.Max = min(w.own.Min, kept.Min), max(w.own.Max, kept.Max)
+			w.own = w.own.and(*kept)
 		}
 	}
 	k.chunks[at], k.masks[at], k.ceilings[at] = c, m, math.NaN()
@@ -223,24 +223,10 @@ func (k *FilterCache) renew(at int, c *chunk) (stale uint64) {
 
 // spanOf gives the bounds of the hosts m of a chunk.
 func (w *weigher) spanOf(at int, c *chunk, m uint64) Bounds {
-	b := NoBounds()
 	if m == 0 {
-		return b
+		return NoBounds()
 	}
-	col := w.in(at, c)
-	if m == c.valid || col.lo == col.hi {
-		return Bounds{Min: col.lo, Max: col.hi}
-	}
-	for ; m != 0; m &= m - 1 {
-		x := col.v[bits.TrailingZeros64(m)]
-		if x < b.Min {
-			b.Min = x
-		}
-		if x > b.Max {
-			b.Max = x
-		}
-	}
-	return b
+	return w.in(at, c).boundsOf(m, c.valid)
 }
 
 // rank finds the best hosts under bounds. It begins with the chunks that may have the very best, so that it can skip

@@ -121,7 +121,7 @@ func (s *scan) rest(p *Proposal, steps []Step, masks []uint64, own func(weigher,
 			} else {
 				of = w.spanOf(at, s.t.chunks[at], m&^gone)
 			}
-			b.Min, b.Max = min(b.Min, of.Min), max(b.Max, of.Max)
+			b = b.and(of)
 		}
 		if w.zeroMin && b.Max >= b.Min {
 			b.Min = 0

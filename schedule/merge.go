@@ -1,9 +1,6 @@
 package schedule
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
 // scale computes weights from raw weights under some bounds, with exactly the operations, in the same order, that a
 // table uses.
@@ -154,7 +151,7 @@ func (a *answer) widened() []Bounds {
 			continue
 		}
 		for i, x := range a.now[step.At].Raw {
-			bounds[i].Min, bounds[i].Max = min(bounds[i].Min, x), max(bounds[i].Max, x)
+			bounds[i] = bounds[i].and(Bounds{x, x})
 		}
 	}
 	for i := range bounds {
@@ -172,7 +169,7 @@ func (a *answer) isGone(at int) bool { return a.gone != nil && a.gone[at] }
 func (p *Plan) join() GlobalStats {
 	k := GlobalStats{Bounds: make([]Bounds, len(p.weighers.rules))}
 	for i := range k.Bounds {
-		k.Bounds[i] = Bounds{Min: math.Inf(1), Max: math.Inf(-1)}
+		k.Bounds[i] = NoBounds()
 	}
 	for c := range p.cells {
 		a := p.cells[c].answer
@@ -182,8 +179,7 @@ func (p *Plan) join() GlobalStats {
 		k.Passed += int64(a.passed)
 		for i, b := range a.bounds {
 			if b.Min <= b.Max {
-				k.Bounds[i].Min = min(k.Bounds[i].Min, b.Min)
-				k.Bounds[i].Max = max(k.Bounds[i].Max, b.Max)
+				k.Bounds[i] = k.Bounds[i].and(b)
 			}
 		}
 	}

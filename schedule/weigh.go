@@ -3,12 +3,14 @@ package schedule
 import (
 	"maps"
 	"math"
-	"math/bits"
 	"slices"
 )
 
 // NoBounds are the bounds of no hosts: Min > Max.
 func NoBounds() Bounds { return Bounds{Min: math.Inf(1), Max: math.Inf(-1)} }
+
+// and gives the bounds of both.
+func (b Bounds) and(o Bounds) Bounds { return Bounds{Min: min(b.Min, o.Min), Max: max(b.Max, o.Max)} }
 
 // weigher is a weigher of a query on a table.
 type weigher struct {
@@ -139,19 +141,7 @@ func (s *scan) widen(at int, c *chunk, m uint64) {
 		if !low && col.hi <= w.own.Max {
 			continue
 		}
-		if m == c.valid {
-			w.own.Min, w.own.Max = min(w.own.Min, col.lo), max(w.own.Max, col.hi)
-			continue
-		}
-		for k := m; k != 0; k &= k - 1 {
-			x := col.v[bits.TrailingZeros64(k)]
-			if x < w.own.Min {
-				w.own.Min = x
-			}
-			if x > w.own.Max {
-				w.own.Max = x
-			}
-		}
+		w.own = w.own.and(col.boundsOf(m, c.valid))
 	}
 	s.unweighable(c, m)
 	s.classesOf(c, m)

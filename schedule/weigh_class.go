@@ -91,8 +91,7 @@ func (s *scan) multipliers() []Bounds {
 		list[i] = NoBounds()
 		for k := range s.classes {
 			if c := &s.classes[k]; c.passed {
-				list[i].Min = min(list[i].Min, c.multipliers[i])
-				list[i].Max = max(list[i].Max, c.multipliers[i])
+				list[i] = list[i].and(Bounds{c.multipliers[i], c.multipliers[i]})
 			}
 		}
 	}
