@@ -1,5 +1,7 @@
 package schedule
 
+import "slices"
+
 // Score is a weigher's contribution to a candidate's weight.
 type Score struct {
 	Weigher string
@@ -48,40 +50,28 @@ func ColumnsOf(rules *Rules, known *GlobalStats, candidates []Leader) ScoreColum
 		return of
 	}
 	weighers := rules.weighers()
-	counting := make([]int, 0, len(weighers))
-	numbers := make([]float64, 0, (3+len(candidates))*len(weighers))
-	column := func(add func(weigher int)) []float64 {
-		begin := len(numbers)
-		for _, i := range counting {
-			add(i)
-		}
-		return numbers[begin:len(numbers):len(numbers)]
-	}
+	m, n := multipliersOf(weighers), len(known.Bounds)
+	of = ScoreColumns{Weighers: make([]string, 0, n), Multipliers: make([]float64, 0, n), Min: make([]float64, 0, n), Max: make([]float64, 0, n)}
 	for i, b := range known.Bounds {
 		if b.Min != b.Max {
-			counting, of.Weighers = append(counting, i), append(of.Weighers, weighers[i].Name)
+			of.Weighers, of.Multipliers = append(of.Weighers, weighers[i].Name), append(of.Multipliers, m.signs[i]*m.rules[i])
+			of.Min, of.Max = append(of.Min, b.Min), append(of.Max, b.Max)
 		}
 	}
-	of.Multipliers = column(func(i int) { numbers = append(numbers, signOf(weighers[i].Name)*weighers[i].Multiplier) })
-	of.Min = column(func(i int) { numbers = append(numbers, known.Bounds[i].Min) })
-	of.Max = column(func(i int) { numbers = append(numbers, known.Bounds[i].Max) })
-	begin := len(numbers)
-	own := false
+	own := slices.ContainsFunc(candidates, func(c Leader) bool { return c.Candidate.Multipliers != nil })
+	of.Raw = make([]float64, 0, len(candidates)*len(of.Weighers))
 	for _, c := range candidates {
-		own = own || c.Candidate.Multipliers != nil
-		column(func(i int) { numbers = append(numbers, c.Candidate.Raw[i]) })
-	}
-	of.Raw = numbers[begin:]
-	if !own {
-		return of
-	}
-	for _, c := range candidates {
-		for k, i := range counting {
-			x := of.Multipliers[k]
-			if c.Candidate.Multipliers != nil {
-				x = signOf(weighers[i].Name) * c.Candidate.Multipliers[i]
+		multipliers := m.rules
+		if c.Candidate.Multipliers != nil {
+			multipliers = c.Candidate.Multipliers
+		}
+		for i, b := range known.Bounds {
+			if b.Min == b.Max {
+				continue
 			}
-			of.Own = append(of.Own, x)
+			if of.Raw = append(of.Raw, c.Candidate.Raw[i]); own {
+				of.Own = append(of.Own, m.signs[i]*multipliers[i])
+			}
 		}
 	}
 	return of

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -146,30 +147,37 @@ const plenty = 1 << 40
 
 // room is an upper bound of how much of a class all providers of the host's tree can still give.
 func (r *row) room(class string) (n int64) {
-	add := func(resources []Resource, used []int64) {
-		for i := range resources {
-			if resources[i].Class == class {
-				n += min(max(0, most(&resources[i], used[i])), plenty)
-			}
-		}
-	}
-	add(r.host.Resources, r.used)
-	for i := range r.host.Children {
-		add(r.host.Children[i].Resources, r.childUsed[i])
+	for x, used := range r.inventories(class, true) {
+		n += min(max(0, most(x, used)), plenty)
 	}
 	return n
 }
 
+// inventories yields the inventories of a class, and how much of each is used: the root's and, with children, its
+// children's.
+func (r *row) inventories(class string, children bool) iter.Seq2[*Resource, int64] {
+	return func(yield func(*Resource, int64) bool) {
+		of := func(resources []Resource, used []int64) bool {
+			i := slices.IndexFunc(resources, func(x Resource) bool { return x.Class == class })
+			return i < 0 || yield(&resources[i], used[i])
+		}
+		if !of(r.host.Resources, r.used) || !children {
+			return
+		}
+		for i := range r.host.Children {
+			if !of(r.host.Children[i].Resources, r.childUsed[i]) {
+				return
+			}
+		}
+	}
+}
+
 // fitsSomewhere reports whether some provider of the host's tree has room for an amount.
 func (r *row) fitsSomewhere(a Amount) bool {
-	fits := func(resources []Resource, used []int64) bool {
-		i := slices.IndexFunc(resources, func(res Resource) bool { return res.Class == a.Class })
-		return i >= 0 && resources[i].fits(a.N, used[i])
-	}
-	for i := range r.host.Children {
-		if fits(r.host.Children[i].Resources, r.childUsed[i]) {
+	for x, used := range r.inventories(a.Class, true) {
+		if x.fits(a.N, used) {
 			return true
 		}
 	}
-	return fits(r.host.Resources, r.used)
+	return false
 }
