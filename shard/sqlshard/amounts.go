@@ -1,10 +1,10 @@
 package sqlshard
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"cellgate/shard"
 )
@@ -49,10 +49,7 @@ func textUsed(text string) ([]shard.Used, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b shard.Used) int {
-		if c := strings.Compare(a.ProviderUUID, b.ProviderUUID); c != 0 {
-			return c
-		}
-		return strings.Compare(a.ResourceClass, b.ResourceClass)
+		return cmp.Or(cmp.Compare(a.ProviderUUID, b.ProviderUUID), cmp.Compare(a.ResourceClass, b.ResourceClass))
 	})
 	return list, nil
 }

@@ -132,9 +132,6 @@ func idleLimit(d time.Duration) string {
 	return fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", d.Milliseconds())
 }
 
-// mayRefuseIdle reports whether the server may lack the setting; PostgreSQL has it since 9.6.
-func (s server) mayRefuseIdle() bool { return s == cockroach }
-
 // filters gives the settings for a transaction that searches hosts; "" for none. The settings of session suit a
 // filter that goes from host to host. One that reads whole tables must be allowed to, and must not go host by host.
 // PostgreSQL underestimates the hosts left after each condition, because the conditions depend on each other.

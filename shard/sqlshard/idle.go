@@ -2,25 +2,17 @@ package sqlshard
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// idleRefused: this process has logged that a server refuses the limit. A process opens one store for each cell, and
-// logs it only once.
-var idleRefused atomic.Bool
-
-// tryIdleLimit reports whether the server ends connections that are idle in a transaction. A server without the
-// setting keeps the locks of an idle process; this is logged once for each process.
+// tryIdleLimit reports whether the server ends connections that are idle in a transaction. A CockroachDB without the
+// setting keeps the locks of an idle process, and the log says so.
 func (s *Store) tryIdleLimit(ctx context.Context, c *pgx.Conn) (bool, error) {
 	_, err := c.Exec(ctx, idleLimit(s.opts.IdleTimeout), pgx.QueryExecModeSimpleProtocol)
-	if err == nil || !s.server.mayRefuseIdle() || !settingRefused(err) {
+	if err == nil || s.server != cockroach || !settingRefused(err) {
 		return err == nil, err
-	}
-	if idleRefused.Swap(true) {
-		return false, nil
 	}
 	s.opts.Log.Warn("the database keeps the locks of a process that stands still in a transaction: it refuses idle_in_transaction_session_timeout", "err", err)
 	return false, nil

@@ -69,8 +69,7 @@ func TestALoadMayStandStill(t *testing.T) {
 	}
 }
 
-// The store also uses a server that lacks the idle timeout. The log explains the consequence, once
-// a process.
+// The store also uses a server that lacks the idle timeout. The log explains the consequence once.
 func TestAServerThatCannotEndIdleTransactionsIsUsed(t *testing.T) {
 	srv := pgtest.Start(t)
 	for _, code := range []string{undefinedObject, invalidParameter, notSupported} {
@@ -82,7 +81,6 @@ func TestAServerThatCannotEndIdleTransactionsIsUsed(t *testing.T) {
 			return pgproxy.Fault{}
 		})
 		proxy.On(true)
-		idleRefused.Store(false)
 		var log strings.Builder
 		opts := testOptions(url)
 		opts.as, opts.Log = new(cockroach), slog.New(slog.NewTextHandler(&log, nil))
@@ -90,7 +88,6 @@ func TestAServerThatCannotEndIdleTransactionsIsUsed(t *testing.T) {
 		if err := s.apply(shard.Op{Claim: shardtest.NewClaim(1, 1, 1)}); err != nil {
 			t.Errorf("%s: Apply: %v", code, err)
 		}
-		mustClose(t, openAt(t, opts))
 		s.pool.Reset()
 		if n := s.live(); n != 1 {
 			t.Errorf("%s: Load gives %d claims", code, n)

@@ -26,38 +26,21 @@ type lane struct {
 // cleans up after their commits.
 const settleTime = time.Second
 
-// written tracks the committed entries of a lane.
+// written is the last committed entry of a lane, and when it was committed.
 type written struct {
-	last uint64
-	// lastAt is when last was committed. old is a settled entry; next becomes one settleTime after nextAt.
-	lastAt, nextAt time.Time
-	old, next      uint64
+	last   uint64
+	lastAt time.Time
 }
 
-// add records the next entry.
-func (w *written) add(seq uint64) {
-	now := time.Now()
-	w.old = w.settled()
-	if now.Sub(w.nextAt) >= settleTime {
-		w.old, w.next, w.nextAt = max(w.old, w.next), seq, now
-	}
-	w.last, w.lastAt = seq, now
-}
+func (w *written) add(seq uint64) { w.last, w.lastAt = seq, time.Now() }
 
-// settled is an entry that must be in the database, unless an earlier state of it was restored; 0 for none.
-func (w *written) settled() uint64 {
-	if time.Since(w.lastAt) >= settleTime {
-		return w.last
-	}
-	return w.old
-}
-
-// settled is an entry of the lane that must be in the database. On PostgreSQL it is the last one.
+// settled is the last entry, which must be in the database unless an earlier state of it was restored; 0 for none to
+// look for. On CockroachDB a lane that writes all the time does not look; Tail does.
 func (l *lane) settled() uint64 {
-	if l.store.server == postgres {
+	if l.store.server == postgres || time.Since(l.entries.lastAt) >= settleTime {
 		return l.entries.last
 	}
-	return l.entries.settled()
+	return 0
 }
 
 // OpenLane starts a lane, and fences the earlier incarnations of its replica. Their running transactions end first;

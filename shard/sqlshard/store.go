@@ -37,8 +37,6 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
-	// swept is the consumer after which the next Trim continues.
-	swept string
 	// ctx ends with the store, and with it all waits for the database.
 	ctx context.Context
 	end context.CancelFunc

@@ -3,6 +3,8 @@ package sqlshard
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -61,30 +63,19 @@ func (s *Store) Trim(ctx context.Context, before time.Time) error {
 
 const nextConsumers = `SELECT consumer_uuid FROM consumers WHERE consumer_uuid > $1::text ORDER BY consumer_uuid LIMIT 1000`
 
-// sweepConsumers drops the next consumers that have no claims: group members that never got one. If one gets a claim
-// meanwhile, its row may be dropped, and is then inserted again.
+// sweepConsumers drops consumers that have no claims: group members that never got one. It looks at a step of them from
+// a random uuid on. If one gets a claim meanwhile, its row may be dropped, and is then inserted again.
 func (s *Store) sweepConsumers(ctx context.Context) error {
 	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-		s.mu.Lock()
-		after := s.swept
-		s.mu.Unlock()
-		next, err := texts(ctx, c.Conn(), nextConsumers, after)
-		if err != nil {
+		next, err := texts(ctx, c.Conn(), nextConsumers, fmt.Sprintf("%08x", rand.Uint32()))
+		if err == nil && len(next) < trimStep {
+			next, err = texts(ctx, c.Conn(), nextConsumers, "")
+		}
+		if err != nil || len(next) == 0 {
 			return err
 		}
-		after = "" // from the beginning again
-		if len(next) == trimStep {
-			after = next[len(next)-1]
-		}
-		if len(next) > 0 {
-			if _, err := c.Exec(ctx, dropConsumers, next); err != nil {
-				return err
-			}
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.swept = after
-		return nil
+		_, err = c.Exec(ctx, dropConsumers, next)
+		return err
 	})
 }
 
