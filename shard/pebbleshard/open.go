@@ -73,19 +73,14 @@ func open(fs vfs.FS, path string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newStore(opts, dir)
-	if err := s.begin(); err != nil {
-		return nil, errors.Join(err, dir.release())
-	}
-	return s, nil
-}
-
-func newStore(opts Options, dir *directory) *Store {
 	s := &Store{
 		opts: opts, dir: dir, rows: newCache(), sum: newRowSum(), lanes: map[uint64]*laneState{}, clock: clock{machine: opts.Clock},
 	}
 	s.ends.log, s.ends.dir = opts.Log, dir.path
-	return s
+	if err := s.begin(); err != nil {
+		return nil, errors.Join(err, dir.release())
+	}
+	return s, nil
 }
 
 // begin reads the rows, checks that nothing acknowledged is missing, and opens them for writing. The check comes
@@ -103,7 +98,7 @@ func (s *Store) begin() error {
 	}
 	isNew := high.commit == 0
 	if !isNew {
-		err = s.readOnly(s.dir.fs, func() error { return s.loadChecked(high) })
+		err = s.loadReadOnly(high)
 	}
 	if err == nil {
 		s.db, err = s.openPebble(func(o *pebble.Options) { o.FS, o.ErrorIfNotExists = markersLast{s.dir.fs}, !isNew || accepted })
@@ -132,14 +127,6 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// loadChecked reads the rows and checks that nothing acknowledged is missing.
-func (s *Store) loadChecked(high highWater) error {
-	if err := s.load(); err != nil {
-		return err
-	}
-	return s.checkRows(high)
-}
-
 // reseal writes the checksum of the existing rows.
 func (s *Store) reseal() error {
 	b := s.db.NewBatch()
@@ -149,13 +136,16 @@ func (s *Store) reseal() error {
 	return guarded(func() error { return s.db.Apply(b, pebble.Sync) })
 }
 
-// readOnly opens Pebble without writing, and closes it after use.
-func (s *Store) readOnly(fs vfs.FS, use func() error) (err error) {
-	s.db, err = s.openPebble(func(o *pebble.Options) { o.FS, o.ReadOnly = fs, true })
+// loadReadOnly reads the rows without writing to Pebble, and checks that nothing acknowledged is missing.
+func (s *Store) loadReadOnly(high highWater) (err error) {
+	s.db, err = s.openPebble(func(o *pebble.Options) { o.FS, o.ReadOnly = s.dir.fs, true })
 	if err != nil {
 		return err
 	}
-	return errors.Join(use(), s.db.Close())
+	if err = s.load(); err == nil {
+		err = s.checkRows(high)
+	}
+	return errors.Join(err, s.db.Close())
 }
 
 // refusal is the error for rows that cannot be served. It names the file if that is known.
