@@ -84,12 +84,12 @@ func watchShard(tel *telemetry.Cell, store shard.Store) {
 		return
 	}
 	tel.WatchStore(func() telemetry.StoreReading {
-		c, pool := s.Counts(), s.Connections()
+		c, pool := s.Counts(), s.Pool()
 		return telemetry.StoreReading{
 			Reruns: c.Races, Relocked: c.Relocked, ConnectionsLost: c.Lost, CommitsUnknown: c.Unknown, CommitsResolved: c.Resolved,
 			StatementTimeouts: c.Slow, PoolEmpty: c.PoolEmpty, NoConnectionLeft: c.NoConnectionLeft, Refused: c.Refused,
-			ConnectionsInUse: pool.InUse, ConnectionsIdle: pool.Idle, ConnectionsOpening: pool.Opening, ConnectionsMax: pool.Max,
-			Waited: pool.Waited,
+			ConnectionsInUse: int(pool.AcquiredConns()), ConnectionsIdle: int(pool.IdleConns()),
+			ConnectionsOpening: int(pool.ConstructingConns()), ConnectionsMax: int(pool.MaxConns()), Waited: pool.EmptyAcquireWaitTime(),
 		}
 	})
 }

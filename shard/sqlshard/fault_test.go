@@ -163,7 +163,7 @@ func TestAnEmptyPoolIsOverload(t *testing.T) {
 		opts.MaxConns, opts.AcquireTimeout = 2, 2*time.Second
 		s := newStand(t, opts)
 		// Open both connections before a third is asked for.
-		for end := time.Now().Add(testwait.Limit); s.Connections().Idle < 2; {
+		for end := time.Now().Add(testwait.Limit); s.Pool().IdleConns() < 2; {
 			_, err := s.Load(t.Context(), func(shard.Change) error {
 				_, err := s.Now(t.Context())
 				return err
@@ -184,7 +184,7 @@ func TestAnEmptyPoolIsOverload(t *testing.T) {
 		if !errors.As(err, &f) || f.Kind != fault.Overloaded || f.RetryAfter == 0 {
 			t.Errorf("a third connection of two: %v", err)
 		}
-		if n, pool := s.Counts().PoolEmpty-before, s.Connections(); n != 1 || pool.Max != 2 || pool.InUse != 0 || pool.Idle != 2 {
+		if n, pool := s.Counts().PoolEmpty-before, s.Pool(); n != 1 || pool.MaxConns() != 2 || pool.AcquiredConns() != 0 || pool.IdleConns() != 2 {
 			t.Errorf("it is counted %d times, and the pool is %+v", n, pool)
 		}
 		if _, err := s.Now(t.Context()); err != nil {

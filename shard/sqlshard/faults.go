@@ -3,7 +3,6 @@ package sqlshard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -185,5 +184,5 @@ func (s *Store) poolEmpty(cause error) error {
 
 // damaged is the error for rows that this program does not write like that.
 func damaged(format string, args ...any) error {
-	return fault.New(fault.Internal, "%s", fmt.Sprintf(format, args...))
+	return fault.New(fault.Internal, format, args...)
 }

@@ -3,7 +3,6 @@ package sqlshard
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,8 +34,6 @@ type Store struct {
 	// boundsIdle: the server accepts idle_in_transaction_session_timeout.
 	boundsIdle bool
 
-	mu     sync.Mutex
-	closed bool
 	// ctx ends with the store, and with it all waits for the database.
 	ctx context.Context
 	end context.CancelFunc
@@ -67,21 +64,8 @@ func (s *Store) Counts() Counts {
 	}
 }
 
-// Connections is the state of the pool.
-type Connections struct {
-	InUse, Idle, Opening, Max int
-	// Waited is the total time for which calls waited because no connection was free.
-	Waited time.Duration
-}
-
-// Connections reads the state of the pool.
-func (s *Store) Connections() Connections {
-	st := s.pool.Stat()
-	return Connections{
-		InUse: int(st.AcquiredConns()), Idle: int(st.IdleConns()), Opening: int(st.ConstructingConns()), Max: int(st.MaxConns()),
-		Waited: st.EmptyAcquireWaitTime(),
-	}
-}
+// Pool reads the state of the pool.
+func (s *Store) Pool() *pgxpool.Stat { return s.pool.Stat() }
 
 // Server is the version text of the database's server.
 func (s *Store) Server() string { return s.version }
@@ -165,21 +149,10 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, func() { stop(); cancel() }
 }
 
-func (s *Store) isClosed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
-}
+func (s *Store) isClosed() bool { return s.ctx.Err() != nil }
 
 // Close cancels running calls and closes the connections. A second Close does nothing.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
-	s.mu.Unlock()
 	s.end()
 	s.pool.Close()
 	return nil
