@@ -107,23 +107,27 @@ func (o *object) rest() {
 	}
 }
 
-func (o *object) text(key string) string {
+// field reads a field of a JSON type; want names it for people.
+func field[T any](o *object, key, want string) T {
 	v := o.get(key)
-	s, ok := v.(string)
+	x, ok := v.(T)
 	if v != nil && !ok {
-		o.invalid(o.at(key), "must be a string, not %s", kind(v))
+		o.invalid(o.at(key), "must be %s, not %s", want, kind(v))
 	}
-	return s
+	return x
 }
 
-func (o *object) flag(key string) bool {
-	v := o.get(key)
-	b, ok := v.(bool)
-	if v != nil && !ok {
-		o.invalid(o.at(key), "must be true or false, not %s", kind(v))
-	}
-	return b
+func (o *object) text(key string) string { return field[string](o, key, "a string") }
+
+func (o *object) flag(key string) bool { return field[bool](o, key, "true or false") }
+
+// dict reads a dictionary with any values.
+func (o *object) dict(key string) map[string]any {
+	return field[map[string]any](o, key, "an object")
 }
+
+// list reads a list with any elements.
+func (o *object) list(key string) []any { return field[[]any](o, key, "a list") }
 
 // amount reads an integer of 0 to MaxInt32.
 func (o *object) amount(key string) int64 {
@@ -181,16 +185,6 @@ func (f *findings) texts(path string, v any) []string {
 	return out
 }
 
-// dict reads a dictionary with any values.
-func (o *object) dict(key string) map[string]any {
-	v := o.get(key)
-	m, ok := v.(map[string]any)
-	if v != nil && !ok {
-		o.invalid(o.at(key), "must be an object, not %s", kind(v))
-	}
-	return m
-}
-
 // child opens a field that holds an object.
 func (o *object) child(key, name string) *object {
 	v := o.get(key)
@@ -198,16 +192,6 @@ func (o *object) child(key, name string) *object {
 		return nil
 	}
 	return o.object(o.at(key), v, name)
-}
-
-// list reads a list with any elements.
-func (o *object) list(key string) []any {
-	v := o.get(key)
-	l, ok := v.([]any)
-	if v != nil && !ok {
-		o.invalid(o.at(key), "must be a list, not %s", kind(v))
-	}
-	return l
 }
 
 // integer converts a JSON number, in any type that decoders give.
@@ -268,7 +252,7 @@ func at(path, key string) string {
 }
 
 func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
+	keys := make([]string, 0, len(m)) // without iterators, which allocate
 	for k := range m {
 		keys = append(keys, k)
 	}
