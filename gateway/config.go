@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"slices"
 
-	"cellgate/gateway/legacy/gatewatch"
 	"cellgate/gateway/rules"
 	"cellgate/schedule"
 )
 
 // checkConfig reports every problem of a configuration at once.
-func checkConfig(cfg Config, legacy map[string]gatewatch.Parts) error {
+func checkConfig(cfg Config, isLegacy bool) error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if len(cfg.Cells) == 0 {
@@ -37,11 +36,6 @@ func checkConfig(cfg Config, legacy map[string]gatewatch.Parts) error {
 			}
 			seen[id] = path
 		}
-		if l, ok := legacy[c.Name]; ok {
-			if err := l.Config.Check(); err != nil {
-				bad("%s.legacy: %w", path, err)
-			}
-		}
 		if len(c.Replicas) == 0 {
 			bad("%s.replicas: at least one address is needed", path)
 		}
@@ -56,6 +50,6 @@ func checkConfig(cfg Config, legacy map[string]gatewatch.Parts) error {
 	if b.Failures < 0 || b.OpenFor < 0 || b.ProbeEvery < 0 || b.ProbeBudget < 0 {
 		bad("breaker: must not be negative")
 	}
-	problems = append(problems, rules.Check(cfg.Config, len(legacy) > 0))
+	problems = append(problems, rules.Check(cfg.Config, isLegacy))
 	return errors.Join(problems...)
 }

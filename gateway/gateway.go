@@ -111,7 +111,7 @@ type Gateway struct {
 // first request. Every problem of the configuration is reported at once.
 func New(cfg Config, deps Deps) (*Gateway, error) {
 	cfg = withDefaults(cfg)
-	if err := checkConfig(cfg, deps.Legacy); err != nil {
+	if err := checkConfig(cfg, len(deps.Legacy) > 0); err != nil {
 		return nil, err
 	}
 	decideBy, err := rules.Compile(cfg.Config)

@@ -3,9 +3,6 @@ package gatewatch
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"math"
 	"time"
 
 	"cellgate/gateway/legacy/novadb"
@@ -55,17 +52,6 @@ type Importer interface {
 	// Unclaimed gives the instances of the rows without a claim in the shard, for a report to
 	// the cell; nil while they are not known. It never blocks.
 	Unclaimed() *cellv1.UnclaimedInstances
-}
-
-// Check gives the errors of the configuration; nil for none.
-func (c Config) Check() error {
-	switch {
-	case c.Refresh < 0 || c.ServiceDownTime < 0 || c.RequiredVersion < 0:
-		return errors.New("must not be negative")
-	case c.RequiredVersion > math.MaxInt32:
-		return fmt.Errorf("the required version is greater than %d", math.MaxInt32)
-	}
-	return nil
 }
 
 func (c Config) withDefaults() Config {
