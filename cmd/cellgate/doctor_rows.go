@@ -17,24 +17,15 @@ import (
 // upgrade: a running compute without a host does.
 var remedies = map[novadb.Reason]struct{ status, do string }{
 	novadb.NoHost:        {warned, "delete the row, it is from before Kilo; or start its nova-compute once"},
-	novadb.NoService:     {warned, "start its nova-compute, or delete the row"},
+	novadb.NoService:     {warned, "start its nova-compute, or delete the row; names are compared with case"},
 	novadb.Unmapped:      {unhealthy, "nova-manage cell_v2 discover_hosts; where another cell has it (cell_v2 list_hosts), first delete_host there"},
 	novadb.BadUUID:       {unhealthy, "restart its nova-compute, which gives the row a uuid of its own"},
-	novadb.TooLarge:      {unhealthy, "see what fills the row's texts"},
 	novadb.NoNode:        {unhealthy, "delete the row, or restart its nova-compute"},
 	novadb.NullColumn:    {unhealthy, "restart its nova-compute, which fills the column"},
 	novadb.NegativeTotal: {unhealthy, "restart its nova-compute, which fills the column"},
 	novadb.NotReported:   {warned, "wait until its nova-compute has reported, or restart it"},
 	novadb.NotImportable: {unhealthy, "correct what is named; where its nova-compute writes it, restart that"},
 	novadb.Unreadable:    {unhealthy, "restart its nova-compute, which writes the column anew; Nova fails whole requests on it"},
-}
-
-// remedyOf gives what to do about a row that is no host.
-func remedyOf(l *novadb.LeftOut) string {
-	if strings.Contains(l.Detail, "compared with case") {
-		return "give compute_nodes.host and services.host the same case: nova-compute's [DEFAULT] host"
-	}
-	return remedies[l.Reason].do
 }
 
 // checkLeftOut names the rows of compute_nodes that are no hosts.
@@ -49,7 +40,7 @@ func checkLeftOut(u *upgrade) (out results) {
 // leftOutResult gives the result for a row of compute_nodes that is no host.
 func leftOutResult(l *novadb.LeftOut) results {
 	what := strings.Join(strings.Fields(fmt.Sprintf("is no host (%s): %s %s %s", l.Reason, l.Host, l.Column, l.Detail)), " ")
-	return diagnose(remedies[l.Reason].status, what, remedyOf(l)).named(fmt.Sprintf("row %d of compute_nodes", l.NodeID))
+	return diagnose(remedies[l.Reason].status, what, remedies[l.Reason].do).named(fmt.Sprintf("row %d of compute_nodes", l.NodeID))
 }
 
 // instanceRemedies say what to do about instances that the importer cannot import.

@@ -105,7 +105,7 @@ func checkServicesWithoutRows(u *upgrade) (out results) {
 		case l != nil && remedies[l.Reason].status == unhealthy:
 			continue
 		case l != nil:
-			what, do = fmt.Sprintf("none of its rows in compute_nodes is a host (row %d: %s)", l.NodeID, l.Reason), remedyOf(l)
+			what, do = fmt.Sprintf("none of its rows in compute_nodes is a host (row %d: %s)", l.NodeID, l.Reason), remedies[l.Reason].do
 		}
 		out = append(out, diagnose(unhealthy, "its nova-compute is enabled and up, and "+what+": no request finds it, and the gate waits for it", do).named("host "+s.Name())...)
 	}

@@ -43,7 +43,7 @@ func TestDoctorUpgrade(t *testing.T) {
 		must(t, rows, "cell1 host host3", warned, "nova-compute is of version 0, 60 is required; agent version 1")
 		must(t, rows, "cell1 host host3", warned, "it does not block the gate: it is forced down")
 		must(t, rows, "cell1 host host8", unhealthy, "no agent reports compute node "+novaHostID(8))
-		must(t, rows, "cell1 row 4 of compute_nodes", warned, `the service is of host "HOST4": names are compared with case`)
+		must(t, rows, "cell1 row 4 of compute_nodes", warned, "no live nova-compute service has exactly this host")
 		must(t, rows, "cell1 host HOST4", unhealthy, "(row 4: no_service)")
 		must(t, rows, "cell1 row 5 of compute_nodes", unhealthy, "bad_uuid")
 		must(t, rows, "cell1 row 6 of compute_nodes", unhealthy, "unmapped")

@@ -14,10 +14,6 @@ import (
 	"cellgate/internal/config"
 )
 
-// legacyConnections bounds the connections to each legacy database: the gateway refreshes rows and
-// imports instances at the same time.
-const legacyConnections = 2
-
 // legacyParts makes, by cell name, what answers for the gateway's cells that are under upgrade. It
 // connects to nothing.
 func legacyParts(g config.Gateway, cells []gateway.CellConfig, log *slog.Logger) (map[string]gatewatch.Parts, error) {
@@ -44,7 +40,6 @@ func legacyPart(c config.LegacyCell, uuid string, log *slog.Logger) (gatewatch.P
 	if err != nil {
 		return gatewatch.Parts{}, err
 	}
-	conf.Connections = legacyConnections
 	if err := conf.Check(); err != nil {
 		return gatewatch.Parts{}, fmt.Errorf("gateway.legacy: cell %s: %w", c.Cell, err)
 	}

@@ -70,7 +70,7 @@ type Config struct {
 	PageSize int
 	// MaxLeftOut bounds Snapshot.LeftOut: 100. The counts are whole.
 	MaxLeftOut int
-	// Connections bounds the connections to each database: 2.
+	// Connections bounds the connections to each database: 2, since instances are read while rows are.
 	Connections int
 	// QueryTimeout bounds a query, a connection attempt, and a statement on the server: 5 s.
 	QueryTimeout time.Duration
@@ -115,15 +115,6 @@ func (c *Config) Check() error {
 		}
 		if problem := d.check(); problem != "" {
 			say(path+".url", "%s", problem)
-		}
-	}
-	for path, r := range map[string]float64{
-		"cpu_allocation_ratio": c.Ratios.CPU, "ram_allocation_ratio": c.Ratios.RAM, "disk_allocation_ratio": c.Ratios.Disk,
-		"initial_cpu_allocation_ratio": c.Ratios.InitialCPU, "initial_ram_allocation_ratio": c.Ratios.InitialRAM,
-		"initial_disk_allocation_ratio": c.Ratios.InitialDisk,
-	} {
-		if !(r >= 0) {
-			say(path, "is negative, or no number")
 		}
 	}
 	return fault.InvalidFields(bad)

@@ -273,7 +273,7 @@ func TestHostNamesAreComparedWithCase(t *testing.T) {
 	legacytest.Servers(t, func(t *testing.T, k legacytest.Kind) {
 		w := newWorld(t, k, 3)
 		w.do("UPDATE services SET host = 'Host2' WHERE id = 2")
-		if l := w.load().left(2); l.Reason != NoService || l.Detail != `the service is of host "Host2": names are compared with case` {
+		if l := w.load().left(2); l.Reason != NoService || l.Detail != "no live nova-compute service has exactly this host" {
 			t.Errorf("%+v", l)
 		}
 	})

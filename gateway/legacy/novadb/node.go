@@ -68,15 +68,6 @@ func (s stamp) equal(o stamp) bool {
 		s.created.Time.Equal(o.created.Time) && s.updated.Time.Equal(o.updated.Time)
 }
 
-// maxText bounds the bytes of text in a row. Nova's rows have a few thousand; PostgreSQL and
-// two of MySQL's columns have no useful bound.
-const maxText = 1 << 20
-
-func (n *nodeRow) texts() int {
-	return len(n.hypervisorType) + len(n.cpuInfo) + len(n.supportedInstances.String) + len(n.metrics.String) +
-		len(n.numaTopology.String) + len(n.stats.String) + len(n.pciStats.String)
-}
-
 // node is a row and the host made from it. It never changes; snapshots share it.
 type node struct {
 	row nodeRow
@@ -151,8 +142,6 @@ func (r *Reader) unusable(n *nodeRow) *LeftOut {
 	switch {
 	case err != nil:
 		return n.leave(BadUUID, "uuid", "%q is no uuid", n.uuid.String)
-	case n.texts() > maxText:
-		return n.leave(TooLarge, "", "%d bytes of text, at most %d are read", n.texts(), maxText)
 	case n.node.String == "":
 		return n.leave(NoNode, "hypervisor_hostname", "is NULL or empty")
 	case n.freeDiskGB.Valid && !n.freeRAMMB.Valid:

@@ -1,8 +1,10 @@
 package novadb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 )
 
@@ -30,12 +32,20 @@ func (r *Reader) track(n *node, at time.Time, before *tracked) tracked {
 	return t
 }
 
+// find gives the node of a row among nodes, which are sorted by id; nil for none.
+func find(nodes []tracked, id int64) *tracked {
+	i, found := slices.BinarySearchFunc(nodes, id, func(t tracked, id int64) int { return cmp.Compare(t.row.id, id) })
+	if !found {
+		return nil
+	}
+	return &nodes[i]
+}
+
 func (r *Reader) settled(t *tracked) bool { return t.read.Sub(t.first) >= r.conf.Overlap }
 
 // allNodes reads every live row. Unchanged rows keep their nodes.
 func (r *Reader) allNodes(ctx context.Context, s *session, x *Snapshot, before []tracked) error {
 	x.nodes = make([]tracked, 0, len(before))
-	k := 0
 	n, err := s.pages(ctx, list{
 		table: "compute_nodes", page: r.conf.PageSize, max: r.conf.MaxRows,
 		text: "SELECT " + nodeColumns + " FROM compute_nodes WHERE deleted = 0 AND id > ? ORDER BY id LIMIT ?",
@@ -44,13 +54,7 @@ func (r *Reader) allNodes(ctx context.Context, s *session, x *Snapshot, before [
 		if err := row.scan(rows); err != nil {
 			return 0, err
 		}
-		for k < len(before) && before[k].row.id < row.id {
-			k++
-		}
-		var old *tracked
-		if k < len(before) && before[k].row.id == row.id {
-			old = &before[k]
-		}
+		old := find(before, row.id)
 		x.nodes = append(x.nodes, r.track(r.renew(row, x, old), x.At, old))
 		return row.id, nil
 	})
@@ -73,7 +77,6 @@ const stampPage = 10_000
 // or under whose stamp there may have been another write.
 func (r *Reader) changedNodes(ctx context.Context, s *session, x *Snapshot, before []tracked) error {
 	var ids []int64
-	k := 0
 	n, err := s.pages(ctx, list{
 		table: "compute_nodes", page: stampPage, max: r.conf.MaxRows,
 		text: "SELECT id, created_at, updated_at FROM compute_nodes WHERE deleted = 0 AND id > ? ORDER BY id LIMIT ?",
@@ -82,12 +85,9 @@ func (r *Reader) changedNodes(ctx context.Context, s *session, x *Snapshot, befo
 		if err := rows.Scan(&id, &st.created, &st.updated); err != nil {
 			return 0, err
 		}
-		for k < len(before) && before[k].row.id < id {
-			k++
-		}
 		t := tracked{node: &node{row: nodeRow{id: id}}}
-		if k < len(before) && before[k].row.id == id {
-			t = before[k]
+		if old := find(before, id); old != nil {
+			t = *old
 		}
 		if t.read.IsZero() || !t.row.stamp.equal(st) || !r.settled(&t) {
 			ids = append(ids, id)
@@ -106,23 +106,20 @@ func (r *Reader) changedNodes(ctx context.Context, s *session, x *Snapshot, befo
 	return r.nodesAgain(ctx, s, x, ids)
 }
 
-// nodesAgain reads rows by id, ascending, into their places.
+// nodesAgain reads rows by id into their places.
 func (r *Reader) nodesAgain(ctx context.Context, s *session, x *Snapshot, ids []int64) error {
-	k := 0
-	n, err := inFew(ctx, s, "SELECT "+nodeColumns+" FROM compute_nodes WHERE deleted = 0 AND id IN ("+listOfFew+") ORDER BY id", ids,
+	n, err := inFew(ctx, s, "SELECT "+nodeColumns+" FROM compute_nodes WHERE deleted = 0 AND id IN ("+listOfFew+")", ids,
 		func(rows *sql.Rows) error {
 			var row nodeRow
 			if err := row.scan(rows); err != nil {
 				return err
 			}
-			for x.nodes[k].row.id < row.id {
-				k++
+			at := find(x.nodes, row.id)
+			old := at
+			if at.read.IsZero() {
+				old = nil
 			}
-			var old *tracked
-			if before := x.nodes[k]; !before.read.IsZero() {
-				old = &before
-			}
-			x.nodes[k] = r.track(r.renew(row, x, old), x.At, old)
+			*at = r.track(r.renew(row, x, old), x.At, old)
 			return nil
 		})
 	x.Read.ComputeNodes += n

@@ -3,8 +3,6 @@ package novadb
 import (
 	"cmp"
 	"database/sql"
-	"fmt"
-	"strings"
 	"time"
 
 	"cellgate/schedule"
@@ -53,7 +51,6 @@ type Snapshot struct {
 	nodes    []tracked
 	api      *apiData
 	down     time.Duration
-	lower    map[string]string // the result of caseless
 }
 
 // RowsRead counts the rows of compute_nodes that the server sent, and their stamps.
@@ -98,8 +95,6 @@ const (
 	Unmapped Reason = "unmapped"
 	// BadUUID: no uuid, or one that another row has.
 	BadUUID Reason = "bad_uuid"
-	// TooLarge: the row has more text than maxText.
-	TooLarge Reason = "too_large"
 	// NoNode: no hypervisor_hostname.
 	NoNode Reason = "no_node"
 	// NullColumn: a column that Nova needs is NULL.
@@ -204,28 +199,14 @@ func (x *Snapshot) leave(why *LeftOut, most int) {
 	}
 }
 
-// caseless are the services' hosts by their names in lower case.
-func (x *Snapshot) caseless() map[string]string {
-	if x.lower == nil {
-		x.lower = make(map[string]string, len(x.Services))
-		for i := range x.Services {
-			x.lower[strings.ToLower(x.Services[i].Host)] = x.Services[i].Host
-		}
-	}
-	return x.lower
-}
-
 // misplaced gives the reason why a row is no host, whatever its content.
 func (x *Snapshot) misplaced(n *node, name string, service *Service) *LeftOut {
 	switch {
 	case name == "":
 		return n.row.leave(NoHost, "host", "is NULL, and service_id names no live service")
 	case service == nil:
-		why := n.row.leave(NoService, "", "no live nova-compute service of that host")
+		why := n.row.leave(NoService, "", "no live nova-compute service has exactly this host")
 		why.Host = name
-		if other, there := x.caseless()[strings.ToLower(name)]; there {
-			why.Detail = fmt.Sprintf("the service is of host %q: names are compared with case", other)
-		}
 		return why
 	case x.api == nil || x.api.mapped[x.api.sameHost(name)]:
 		return nil
