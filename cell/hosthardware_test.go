@@ -1,13 +1,16 @@
 package cell
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"cellgate/cell/replica"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
+	"cellgate/shard"
 )
 
 // hardwareFacts are those of a host with a NUMA cell of four dedicated CPUs, one of which is taken, and two devices.
@@ -69,13 +72,17 @@ func TestGetHost_ClaimOfHardware_IsShownUntilItIsReported(t *testing.T) {
 	compare("reported")
 }
 
-func TestGetHost_UnreadableHardware_SaysWhatIsWrong(t *testing.T) {
-	for text, want := range map[string]string{`{"nova_object.data": {"cells": 3}}`: "numa_topology: "} {
-		if _, err := numaCellsOf(text, nil); err == nil || err.Error()[:len(want)] != want {
-			t.Errorf("%s: %v", text, err)
-		}
+func TestGetHost_HardwareOfImportedRows_ShownOrSaysWhatIsWrong(t *testing.T) {
+	shown := func(numa, pci string) *cellgatev1.Host {
+		m := &cellgatev1.Host{}
+		start(t, newStore(t)).cell.showHardware(m, &replica.HostRow{Host: &shard.Host{UUID: hostUUID(1), Facts: &shard.Facts{NUMATopology: numa, PCIStats: pci}}})
+		return m
 	}
-	if pools, err := devicePoolsOf(`[{"vendor_id": "10de", "product_id": "20b5", "count": 3}]`, nil); err != nil || pools[0].GetFree() != 3 || pools[0].GetNumaCell() != -1 || pools[0].GetDevices() != "product_id=20b5,vendor_id=10de" {
-		t.Errorf("%v, %v", pools, err)
+	if m := shown(`{"nova_object.data": {"cells": 3}}`, ""); !strings.HasPrefix(m.GetHardwareProblem(), "numa_topology: ") {
+		t.Errorf("%v", m)
+	}
+	m := shown("", `[{"vendor_id": "10de", "product_id": "20b5", "count": 3}]`)
+	if pools := m.GetDevicePools(); len(pools) != 1 || pools[0].GetFree() != 3 || pools[0].GetNumaCell() != -1 || pools[0].GetDevices() != "product_id=20b5,vendor_id=10de" {
+		t.Errorf("%v", m)
 	}
 }
