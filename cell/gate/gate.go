@@ -212,17 +212,7 @@ func (k *Keeper) Reading() (r Reading) {
 }
 
 // IsRead reports whether a gateway whose report counts reads Nova's tables.
-func (k *Keeper) IsRead() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.forget()
-	for _, g := range k.gateways {
-		if g.unreadable == "" {
-			return true
-		}
-	}
-	return false
-}
+func (k *Keeper) IsRead() bool { return len(k.ReadableReports()) > 0 }
 
 // HasGateways reports whether a gateway's report counts.
 func (k *Keeper) HasGateways() bool {
@@ -236,26 +226,20 @@ func (k *Keeper) HasGateways() bool {
 // counts until reports bring another status (StatusChanges). It cannot wait for the next report:
 // requests choose an empty host first.
 func (k *Keeper) StatusOfNewHost(uuid string) serviceStatus {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.forget()
-	var readable, named bool
-	for _, g := range k.gateways {
-		if g.unreadable != "" {
-			continue
-		}
-		readable = true
-		for i := range g.Services {
-			if slices.Contains(g.Services[i].named(), uuid) {
+	reports := k.ReadableReports()
+	named := false
+	for _, r := range reports {
+		for i := range r.Services {
+			if slices.Contains(r.Services[i].named(), uuid) {
 				return serviceStatus{}
 			}
-			named = named || len(g.Services[i].named()) > 0
+			named = named || len(r.Services[i].named()) > 0
 		}
 	}
 	switch {
 	case named:
 		return serviceStatus{shard.ConditionDisabled, UnknownToNova}
-	case !readable && len(k.gateways) > 0:
+	case len(reports) == 0 && k.HasGateways():
 		return serviceStatus{shard.ConditionDisabled, UnreadableToNova}
 	}
 	return serviceStatus{}

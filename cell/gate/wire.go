@@ -3,6 +3,7 @@ package gate
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -15,26 +16,12 @@ import (
 func ReportOf(req *cellv1.ReportLegacyRequest) Report {
 	r := Report{
 		Gateway: req.GetGateway(), name: req.GetGatewayName(), unreadable: req.GetUnreadable(), required: req.GetRequiredVersion(),
-		unclaimed: unclaimedOf(req.GetUnclaimed()),
+		downTime: req.GetServiceDownTime().AsDuration(), readTo: instantOf(req.GetReadTo()), unclaimed: unclaimedOf(req.GetUnclaimed()),
 	}
-	if req.GetServiceDownTime() != nil {
-		r.downTime = req.GetServiceDownTime().AsDuration()
-	}
-	if req.GetReadTo() != nil {
-		r.readTo = req.GetReadTo().AsTime()
-	}
-	r.Services = servicesOf(req.GetServices())
-	return r
-}
-
-func servicesOf(all []*cellv1.LegacyService) (services []Service) {
-	for _, in := range all {
+	for _, in := range req.GetServices() {
 		one := Service{
 			Host: in.GetHost(), version: in.GetVersion(), disabled: in.GetDisabled(), forcedDown: in.GetForcedDown(), Up: in.GetUp(),
-			reason: in.GetDisabledReason(),
-		}
-		if in.GetLastSeen() != nil {
-			one.lastSeen = in.GetLastSeen().AsTime()
+			reason: in.GetDisabledReason(), lastSeen: instantOf(in.GetLastSeen()),
 		}
 		for _, uuid := range in.GetNodeUuids() {
 			one.Nodes = append(one.Nodes, strings.ToLower(uuid))
@@ -42,9 +29,17 @@ func servicesOf(all []*cellv1.LegacyService) (services []Service) {
 		for _, uuid := range in.GetLeftOutUuids() {
 			one.leftOut = append(one.leftOut, strings.ToLower(uuid))
 		}
-		services = append(services, one)
+		r.Services = append(r.Services, one)
 	}
-	return services
+	return r
+}
+
+// instantOf is the zero time for none.
+func instantOf(t *timestamppb.Timestamp) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.AsTime()
 }
 
 var gateStates = []shard.GateState{"", shard.GateLegacy, shard.GateShadow, shard.GateNative}

@@ -3,6 +3,7 @@ package replica
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"cellgate/shard"
 )
@@ -83,12 +84,7 @@ func (r *Rows) Trees() []TreeRow {
 			out = append(out, TreeRow{h, row.Usage})
 		}
 	}
-	slices.SortFunc(out, func(a, b TreeRow) int {
-		if a.Host.UUID < b.Host.UUID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, func(a, b TreeRow) int { return strings.Compare(a.Host.UUID, b.Host.UUID) })
 	return out
 }
 
