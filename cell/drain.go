@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"cellgate/cell/replica"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -51,21 +49,6 @@ func (c *Cell) drained(names []string) []*cellgatev1.DrainedHost {
 		for _, k := range m.at {
 			out[i].Asked = append(out[i].Asked, names[k])
 		}
-	}
-	return out
-}
-
-// alsoDrained adds hosts to the drained hosts of changes.
-func alsoDrained(changes *cellgatev1.HypotheticalChanges, hosts []*cellgatev1.DrainedHost) *cellgatev1.HypotheticalChanges {
-	if len(hosts) == 0 {
-		return changes
-	}
-	out := &cellgatev1.HypotheticalChanges{}
-	if changes != nil {
-		out = proto.CloneOf(changes)
-	}
-	for _, h := range hosts {
-		out.DrainedHosts = append(out.DrainedHosts, h.GetHostUuid())
 	}
 	return out
 }

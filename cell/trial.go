@@ -137,7 +137,7 @@ func (t *trial) start(in *cellv1.StartTrial) (*cellv1.TryPlacementsResponse, err
 	}
 	table, name := c.versions.Newest()
 	drained := c.drained(in.GetDrain())
-	assumed, known := c.rows.Assume(c.uuid, table, alsoDrained(in.GetChanges(), drained))
+	assumed, known := c.rows.Assume(c.uuid, table, in.GetChanges(), drained)
 	t.table, t.started = assumed, assumed
 	return &cellv1.TryPlacementsResponse{Step: &cellv1.TryPlacementsResponse_Started{Started: &cellv1.TrialStarted{
 		TableVersion: name, Hosts: int32(assumed.Len()), Gate: gate.MessageState(g), KnownUuids: known, Drained: drained,

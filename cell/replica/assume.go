@@ -14,9 +14,9 @@ import (
 // Drained is the reason why a host that is assumed to be drained takes no instances.
 const Drained = "assumed to be drained"
 
-// Assume applies hypothetical changes to a copy of a table, as far as they concern hosts of the cell.
-// known are the uuids of hosts and aggregates in the changes that the cell has.
-func (r *Rows) Assume(cellUUID string, t *schedule.Table, changes *cellgatev1.HypotheticalChanges) (assumed *schedule.Table, known []string) {
+// Assume applies hypothetical changes to a copy of a table, as far as they concern hosts of the cell, and drains
+// more hosts. known are the uuids of hosts and aggregates in the changes that the cell has.
+func (r *Rows) Assume(cellUUID string, t *schedule.Table, changes *cellgatev1.HypotheticalChanges, drained []*cellgatev1.DrainedHost) (assumed *schedule.Table, known []string) {
 	a := &assumption{cell: cellUUID, rows: r, table: t, hosts: map[schedule.ID]*schedule.Host{}, inventories: map[schedule.ID]*shard.Provider{}, known: map[string]bool{}}
 	for i, x := range changes.GetAddedHosts() {
 		a.addHosts(i, x)
@@ -27,7 +27,11 @@ func (r *Rows) Assume(cellUUID string, t *schedule.Table, changes *cellgatev1.Hy
 	for _, x := range changes.GetRatios() {
 		a.changeRatio(x)
 	}
-	for _, uuid := range changes.GetDrainedHosts() {
+	uuids := slices.Clone(changes.GetDrainedHosts())
+	for _, h := range drained {
+		uuids = append(uuids, h.GetHostUuid())
+	}
+	for _, uuid := range uuids {
 		if h := a.host(uuid); h != nil {
 			h.Withheld = Drained
 		}
