@@ -14,7 +14,6 @@ func (l *loader) checkLegacy(g Gateway) {
 	seen := map[string]int{}
 	for i, c := range g.Legacy {
 		path := fmt.Sprintf("gateway.legacy[%d]", i)
-		l.needed(path+".cell", c.Cell)
 		l.unlike(path+".cell", c.Cell, i, seen)
 		if c.Cell != "" && !slices.ContainsFunc(g.Cells, func(o GatewayCell) bool { return o.Name == c.Cell }) {
 			l.bad(path+".cell", "%q is none of gateway.cells", c.Cell)

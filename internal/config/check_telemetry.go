@@ -5,7 +5,6 @@ import (
 )
 
 func (l *loader) checkTelemetry(t Telemetry) {
-	l.oneOf("telemetry.traces", t.Traces, "none", "otlp", "file")
 	switch t.Traces {
 	case "otlp":
 		u, err := url.Parse(t.Endpoint)

@@ -35,7 +35,7 @@ type Host struct {
 	Aggregates        []Aggregate     `yaml:"aggregates" flag:"aggregate" help:"an aggregate the host is in, as uuid=U,name=N,key=value; again for each"`
 	Disabled          bool            `yaml:"disabled" flag:"disabled" help:"take the host out of service"`
 	DisabledReason    string          `yaml:"disabled_reason" flag:"disabled-reason" help:"why it is"`
-	VirtType          string          `yaml:"virt_type" flag:"virt-type" help:"kvm or qemu; empty means kvm where the kernel has it"`
+	VirtType          string          `yaml:"virt_type" must:",kvm,qemu" flag:"virt-type" help:"kvm or qemu; empty means kvm where the kernel has it"`
 	HypervisorType    string          `yaml:"hypervisor_type" flag:"hypervisor-type" help:"name of the hypervisor"`
 	HypervisorVersion string          `yaml:"hypervisor_version" flag:"hypervisor-version" help:"its version, as 8.2.2; empty when it is not known"`
 	// SupportedInstances is JSON as in the column of compute_nodes.
@@ -62,8 +62,8 @@ type PCIDevice struct {
 
 // Aggregate is an aggregate that the host is in; Metadata are key=value.
 type Aggregate struct {
-	UUID     string   `yaml:"uuid" help:"the aggregate's uuid"`
-	Name     string   `yaml:"name" help:"the aggregate's name"`
+	UUID     string   `yaml:"uuid" must:"uuid" help:"the aggregate's uuid"`
+	Name     string   `yaml:"name" must:"set" help:"the aggregate's name"`
 	Metadata []string `yaml:"metadata" help:"its metadata, as key=value"`
 }
 
@@ -73,15 +73,11 @@ func (l *loader) checkHost(h Host, printOnly bool) {
 		l.needed("agent.host.state_dir", h.StateDir)
 	}
 	for i, a := range h.Aggregates {
-		path := fmt.Sprintf("agent.host.aggregates[%d]", i)
-		l.uuid(path+".uuid", a.UUID)
-		l.needed(path+".name", a.Name)
-		l.pairs(path+".metadata", a.Metadata)
+		l.pairs(fmt.Sprintf("agent.host.aggregates[%d].metadata", i), a.Metadata)
 	}
 	for i, d := range h.PCIDevices {
 		l.pairs(fmt.Sprintf("agent.host.pci_devices[%d].tags", i), d.Tags)
 	}
-	l.oneOf("agent.host.virt_type", h.VirtType, "", "kvm", "qemu")
 	if h.DisabledReason != "" && !h.Disabled {
 		l.bad("agent.host.disabled_reason", "is of use with disabled only")
 	}

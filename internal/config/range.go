@@ -84,7 +84,7 @@ func (r Range) problem(v reflect.Value) string {
 	return fmt.Sprintf("%v is not between %s and %s", v.Interface(), text(least), text(most))
 }
 
-// checkRanges reports the numbers and durations of a struct that are out of their range.
+// checkRanges reports the values of a struct that are out of their range, or not what they must be.
 func (l *loader) checkRanges(v reflect.Value, path string) {
 	for i := range v.NumField() {
 		f, field := v.Type().Field(i), v.Field(i)
@@ -96,6 +96,8 @@ func (l *loader) checkRanges(v reflect.Value, path string) {
 			for j := range field.Len() {
 				l.checkRanges(field.Index(j), fmt.Sprintf("%s[%d]", at, j))
 			}
+		case field.Kind() == reflect.String:
+			l.mustBe(f.Tag.Get("must"), at, field.String())
 		default:
 			if r := Range(f.Tag.Get("range")); r != "" {
 				if problem := r.problem(field); problem != "" {

@@ -15,13 +15,13 @@ type Config struct {
 
 // Log configures the process's log on standard error.
 type Log struct {
-	Level  string `yaml:"level" flag:"log-level" help:"debug, info, warn or error"`
-	Format string `yaml:"format" flag:"log-format" help:"text or json"`
+	Level  string `yaml:"level" must:"debug,info,warn,error" flag:"log-level" help:"debug, info, warn or error"`
+	Format string `yaml:"format" must:"text,json" flag:"log-format" help:"text or json"`
 }
 
 // Telemetry configures which requests a process traces, and where its spans go.
 type Telemetry struct {
-	Traces   string  `yaml:"traces" flag:"traces" help:"where spans of traced requests go: none, otlp or file"`
+	Traces   string  `yaml:"traces" must:"none,otlp,file" flag:"traces" help:"where spans of traced requests go: none, otlp or file"`
 	Endpoint string  `yaml:"endpoint" flag:"traces-endpoint" help:"URL of an OTLP collector (gRPC); http:// is plaintext, https:// TLS"`
 	File     string  `yaml:"file" flag:"traces-file" help:"file that takes a line of JSON for each span"`
 	Ratio    float64 `yaml:"ratio" range:"0..1" flag:"traces-ratio" help:"part of the requests without a trace that is traced all the same, 0 to 1"`
@@ -66,7 +66,7 @@ type Gateway struct {
 type Bus struct {
 	Enabled       bool          `yaml:"enabled" help:"serve the topic scheduler of Nova's message bus (docs/how-to/nova-bus.md)"`
 	TransportURL  string        `yaml:"transport_url" nova:"[DEFAULT] transport_url" secret:"url" help:"Nova's option, of the API's message bus: rabbit://USER:PASSWORD@HOST:PORT/VHOST; several addresses separated by commas"`
-	Exchange      string        `yaml:"control_exchange" nova:"[DEFAULT] control_exchange" help:"Nova's option"`
+	Exchange      string        `yaml:"control_exchange" must:"set" nova:"[DEFAULT] control_exchange" help:"Nova's option"`
 	Host          string        `yaml:"host" help:"this gateway's name on the bus, whose own queue is scheduler.HOST; empty means the machine's name"`
 	DurableQueues bool          `yaml:"durable_queues" nova:"[oslo_messaging_rabbit] amqp_durable_queues" help:"Nova's [oslo_messaging_rabbit] amqp_durable_queues; this one and those up to transient_queues_ttl must be what Nova's services have"`
 	AutoDelete    bool          `yaml:"auto_delete" nova:"[oslo_messaging_rabbit] amqp_auto_delete" help:"Nova's amqp_auto_delete"`
@@ -86,8 +86,8 @@ type Bus struct {
 	ClaimTTL      time.Duration `yaml:"claim_ttl" range:"1s..1h" help:"lease of the claims: how long a build may take until its host reports the instance"`
 	MaxAttempts   int           `yaml:"max_attempts" nova:"[scheduler] max_attempts" range:"1..33" help:"Nova's [scheduler] max_attempts: an answer has one alternate fewer"`
 	Allocations   bool          `yaml:"write_allocations" help:"write the allocations of answers to Placement, as nova-scheduler does; the section placement of nova_conf says where that is"`
-	Reasons       string        `yaml:"reasons" help:"what NoValidHost tells users: none, filters or counts"`
-	Notifications string        `yaml:"notification_driver" nova:"[oslo_messaging_notifications] driver" help:"send scheduler.select_destinations.start and .end, unversioned: messagingv2, or messaging for no envelope; empty: none are sent. Nova's [oslo_messaging_notifications] driver"`
+	Reasons       string        `yaml:"reasons" must:"none,filters,counts" help:"what NoValidHost tells users: none, filters or counts"`
+	Notifications string        `yaml:"notification_driver" must:",messaging,messagingv2" nova:"[oslo_messaging_notifications] driver" help:"send scheduler.select_destinations.start and .end, unversioned: messagingv2, or messaging for no envelope; empty: none are sent. Nova's [oslo_messaging_notifications] driver"`
 	NotifyTopics  []string      `yaml:"notification_topics" nova:"[oslo_messaging_notifications] topics" help:"Nova's [oslo_messaging_notifications] topics: each notification goes to the queue TOPIC.info of each"`
 	NotifyURL     string        `yaml:"notification_url" nova:"[oslo_messaging_notifications] transport_url" secret:"url" help:"their broker, as transport_url; empty: that of transport_url. Nova's [oslo_messaging_notifications] transport_url"`
 }
@@ -194,7 +194,7 @@ type Breaker struct {
 
 // GatewayCell is one cell that a gateway calls. An empty UUID is learned from the cell.
 type GatewayCell struct {
-	Name     string   `yaml:"name" help:"the cell's name"`
+	Name     string   `yaml:"name" must:"set" help:"the cell's name"`
 	UUID     string   `yaml:"uuid" help:"the cell's uuid, as in cell_mappings; empty means the one that the cell itself reports"`
 	Replicas []string `yaml:"replicas" help:"addresses of the cell's replicas"`
 	Disabled bool     `yaml:"disabled" help:"the cell gets no new instances"`
@@ -204,7 +204,7 @@ type GatewayCell struct {
 // docs/how-to/upgrade.md.
 type LegacyCell struct {
 	// Cell is the name of one of cells.
-	Cell string `yaml:"cell" help:"name of one of gateway.cells"`
+	Cell string `yaml:"cell" must:"set" help:"name of one of gateway.cells"`
 	// Database is the URL of the cell's database, mysql:// or postgres://. API is that of the API
 	// database, for aggregates and host mappings. Passwords are in files, which are read for each new
 	// connection. A CA is a PEM file, or system; it makes a mysql:// connection use TLS. A postgres://
@@ -237,15 +237,15 @@ type LegacyCell struct {
 
 // Weigher names a weigher and its multiplier; a negative multiplier reverses the order.
 type Weigher struct {
-	Name       string  `yaml:"name" help:"name of the weigher, as in Nova"`
+	Name       string  `yaml:"name" must:"set" help:"name of the weigher, as in Nova"`
 	Multiplier float64 `yaml:"multiplier" range:"any" help:"how many times its weight counts; below 0 the least weight is the best"`
 }
 
 // Cell configures `cellgate cell`: one scheduler replica, with an embedded shard or one
 // in a database.
 type Cell struct {
-	Name     string    `yaml:"name" help:"the cell's name"`
-	UUID     string    `yaml:"uuid" help:"the cell's uuid"`
+	Name     string    `yaml:"name" must:"set" help:"the cell's name"`
+	UUID     string    `yaml:"uuid" must:"uuid" help:"the cell's uuid"`
 	Replica  string    `yaml:"replica" help:"name of this replica; empty means the cell's name"`
 	GRPC     string    `yaml:"grpc" help:"address for gateways and agents"`
 	Insecure bool      `yaml:"insecure" help:"allow addresses that are not loopback without TLS and authentication"`
@@ -274,7 +274,7 @@ type Cell struct {
 	GateSettle        time.Duration `yaml:"gate_settle" range:"100ms..24h" help:"how long all services and hosts must be new before the gate moves on; doubles with each fall-back"`
 	GateClasses       []string      `yaml:"gate_classes" help:"resource classes that each host's inventory must have before the gate moves on"`
 	GateAgentVersion  int           `yaml:"gate_agent_version" range:"1.." help:"least version of the hosts' agents"`
-	VerifyMode        string        `yaml:"verify_mode" help:"what hosts' verdicts on claims do: async, a rejected claim cannot be confirmed; sync, the next candidate is taken; shadow, nothing"`
+	VerifyMode        string        `yaml:"verify_mode" must:"async,sync,shadow" help:"what hosts' verdicts on claims do: async, a rejected claim cannot be confirmed; sync, the next candidate is taken; shadow, nothing"`
 	VerifyWait        time.Duration `yaml:"verify_wait" range:"1ms..200ms" help:"how long sync waits for a verdict, 200ms at most"`
 	ReconcileInterval time.Duration `yaml:"reconcile_interval" range:"100ms..1h" help:"how often the shard, the table and the hosts' reports are compared"`
 	ReconcileGrace    time.Duration `yaml:"reconcile_grace" range:">0s.." help:"how long they must disagree before that is a finding"`
