@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	"cellgate/gateway/rest"
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -56,9 +54,7 @@ file in the form of POST /v1/estimate_capacity.`,
 		if err != nil {
 			return usage(cmd, err)
 		}
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.EstimateCapacityResponse, error) {
-			return cellgatev1.NewCapacityClient(conn).EstimateCapacity(ctx, req)
-		}, showCapacity)
+		return ask(c, cmd, cellgatev1.NewCapacityClient, cellgatev1.CapacityClient.EstimateCapacity, req, showCapacity)
 	}
 	return cmd
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -62,9 +60,7 @@ The script disables the hosts first.`,
 		if form == "commands" {
 			show = func(p *page, m *cellgatev1.PlanDrainResponse) { writeDrain(p, m, *cold) }
 		}
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.PlanDrainResponse, error) {
-			return cellgatev1.NewCapacityClient(conn).PlanDrain(ctx, &req)
-		}, show)
+		return ask(c, cmd, cellgatev1.NewCapacityClient, cellgatev1.CapacityClient.PlanDrain, &req, show)
 	}
 	return cmd
 }

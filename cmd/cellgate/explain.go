@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -42,9 +40,7 @@ moment. It ranks nothing anew.`,
 		if err != nil {
 			return usage(cmd, err)
 		}
-		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ExplainDestinationsResponse, error) {
-			return cellgatev1.NewSchedulerClient(conn).ExplainDestinations(ctx, req)
-		}, showExplanation)
+		return ask(c, cmd, cellgatev1.NewSchedulerClient, cellgatev1.SchedulerClient.ExplainDestinations, req, showExplanation)
 	}
 	return cmd
 }
