@@ -52,16 +52,10 @@ func (a *assembly) addPlacement(of config.Gateway, g *gateway.Gateway, tls *secu
 		a.log.Warn("the Placement API does not know which cell a compute is of, since gateway.legacy names no database: the computes of all cells but the default one must name theirs in the path, as /cells/NAME",
 			"default_cell", c.DefaultCell)
 	}
-	backend, err := cells.New(cells.Config{DefaultCell: c.DefaultCell}, cells.Deps{Cells: g.Cells(), HostCell: hostCell, Log: a.log})
-	if err != nil {
-		return fmt.Errorf("gateway.placement: %w", err)
-	}
-	handler, err := placement.New(placement.Config{Keystone: k, TrustLoopback: c.TrustLoopback, AcceptRepeats: c.AcceptRepeats}, placement.Deps{
+	backend := cells.New(cells.Config{DefaultCell: c.DefaultCell}, cells.Deps{Cells: g.Cells(), HostCell: hostCell, Log: a.log})
+	handler := placement.New(placement.Config{Keystone: k, TrustLoopback: c.TrustLoopback, AcceptRepeats: c.AcceptRepeats}, placement.Deps{
 		Backend: backend, HasCell: backend.HasCell, Ingress: tls.Ingress(), OnAnswer: a.telemetry.Placement(placement.Requests()).Answered, Log: a.log,
 	})
-	if err != nil {
-		return fmt.Errorf("gateway.placement: %w", err)
-	}
 	if c.TrustLoopback {
 		handler = tls.ByOwnName(handler, l.Addr(), rest.WriteError)
 	}
@@ -79,7 +73,11 @@ func keystonePassword(c config.Placement) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("gateway.placement.keystone.password_file: %w", err)
 	}
-	return strings.TrimRight(string(text), "\r\n"), nil
+	password := strings.TrimRight(string(text), "\r\n")
+	if password == "" {
+		return "", fmt.Errorf("gateway.placement.keystone.password_file: %s is empty", c.Keystone.PasswordFile)
+	}
+	return password, nil
 }
 
 // hostCells gives a function that finds the cell of a compute node in Nova's tables. It gives nil when

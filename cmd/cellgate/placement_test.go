@@ -148,6 +148,9 @@ func TestPlacement_PortsInUse_FlagsAreNamed(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"127.0.0.1:9099 is the port of gateway.grpc": append(withPlacement("127.0.0.1:1", "127.0.0.1:9099"), "--grpc", "127.0.0.1:9099"),
+		`"keystone" is no http or https URL`:         append(withPlacement("127.0.0.1:1", "127.0.0.1:8778"), "--placement-keystone-auth-url", "keystone"),
+		"placement.keystone.username: must":          append(withPlacement("127.0.0.1:1", "127.0.0.1:8778"), "--placement-keystone-auth-url", "http://k/v3"),
+		"must be set, or trust_loopback":             append(withPlacement("127.0.0.1:1", "127.0.0.1:8778"), "--placement-trust-loopback=false"),
 		"dev.placement: 0.0.0.0:8778 is not a loop":  {"dev", "--data", "d", "--placement", "0.0.0.0:8778"},
 	} {
 		if _, stderr, status := typed(t.Context(), "", args...); status != exitUsage || !strings.Contains(stderr, want) {

@@ -153,7 +153,7 @@ func TestTry_PlacementAPI_ProvidesHosts(t *testing.T) {
 		return placement.Inventory{Total: total, MinUnit: 1, MaxUnit: total, StepSize: 1, AllocationRatio: ratio}
 	}
 	const child = "e0000000-0000-4000-8000-000000000001"
-	handler, err := placement.New(placement.Config{TrustLoopback: true}, placement.Deps{Log: slog.New(slog.DiscardHandler), Backend: placementOf{
+	handler := placement.New(placement.Config{TrustLoopback: true}, placement.Deps{Log: slog.New(slog.DiscardHandler), Backend: placementOf{
 		providers: []*placement.Provider{
 			{UUID: hostOne, Name: "host1", RootUUID: hostOne, Traits: []string{"HW_CPU_X86_AVX2"}, Inventories: map[string]placement.Inventory{
 				"VCPU": amount(32, 4), "MEMORY_MB": amount(65536, 1), "DISK_GB": amount(1000, 1),
@@ -162,9 +162,6 @@ func TestTry_PlacementAPI_ProvidesHosts(t *testing.T) {
 		},
 		consumers: []*placement.Consumer{{UUID: instanceOne, Allocations: placement.Allocations{hostOne: {"VCPU": 126}, child: {"VGPU": 1}}}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	args := []string{"try", "--database", c.cell.URL, "--api-database", c.api.URL, "--cell-uuid", novaCellUUID, "-o", "yaml", "--placement"}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"cellgate/internal/ingress"
+	"cellgate/internal/osnames"
 )
 
 // api is the Placement API of one gateway.
@@ -33,12 +34,11 @@ type api struct {
 //	/cells/NAME/…  the same; new root providers go to the cell NAME, which must exist
 //
 // The handler keeps no state except validated tokens.
-func New(cfg Config, d Deps) (http.Handler, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, fmt.Errorf("placement API: %w", err)
-	}
-	return &api{Deps: d, cfg: cfg, auth: newAuthenticator(cfg, d)}, nil
+func New(cfg Config, d Deps) http.Handler {
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, defaultMaxBody)
+	cfg.Keystone.CacheFor = cmp.Or(cfg.Keystone.CacheFor, defaultCacheFor)
+	return &api{Deps: d, cfg: cfg, auth: newAuthenticator(cfg, d)}
 }
 
 // call is one request.
@@ -419,4 +419,23 @@ func (c *call) mustExist(kind NameKind, name, prefix string) error {
 		return err
 	}
 	return notFound("%s%s", prefix, unknownName(kind, name))
+}
+
+// customPrefix begins the names that callers may create.
+const customPrefix = osnames.CustomPrefix
+
+// StandardNames lists the names of a kind that every deployment has, sorted.
+func StandardNames(kind NameKind) []string {
+	if kind == ClassName {
+		return osnames.Classes()
+	}
+	return osnames.Traits()
+}
+
+// IsStandard reports whether every deployment has a name.
+func IsStandard(kind NameKind, name string) bool {
+	if kind == ClassName {
+		return osnames.IsClass(name)
+	}
+	return osnames.IsTrait(name)
 }

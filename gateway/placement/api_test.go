@@ -30,11 +30,7 @@ func newTestServer(t *testing.T, b Backend) *httptest.Server {
 
 func testHandler(t *testing.T, b Backend) http.Handler {
 	t.Helper()
-	h, err := New(Config{TrustLoopback: true}, Deps{Backend: b, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	return New(Config{TrustLoopback: true}, Deps{Backend: b, Log: slog.New(slog.DiscardHandler)})
 }
 
 // answer is the response to a request.
@@ -156,10 +152,7 @@ func TestAPI_BackendFails_StatusSaysWhatToDo(t *testing.T) {
 
 func TestAPI_LargeBody_IsRefusedAndCharged(t *testing.T) {
 	in := ingress.New(ingress.Limits{CallerBytes: 3000})
-	h, err := New(Config{TrustLoopback: true, MaxBody: 2000}, Deps{Backend: newMemory(), Ingress: in, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := New(Config{TrustLoopback: true, MaxBody: 2000}, Deps{Backend: newMemory(), Ingress: in, Log: slog.New(slog.DiscardHandler)})
 	s := httptest.NewServer(h)
 	defer s.Close()
 	long := `{"name": "` + strings.Repeat("n", 2500) + `"}`
@@ -284,15 +277,12 @@ func TestAPI_HugeAmounts_FitNowhere(t *testing.T) {
 
 func TestAPI_EveryAnswer_IsCounted(t *testing.T) {
 	var got []string
-	h, err := New(Config{TrustLoopback: true}, Deps{Backend: newMemory(), Log: slog.New(slog.DiscardHandler), OnAnswer: func(request string, status int, _ time.Duration, silent []string) {
+	h := New(Config{TrustLoopback: true}, Deps{Backend: newMemory(), Log: slog.New(slog.DiscardHandler), OnAnswer: func(request string, status int, _ time.Duration, silent []string) {
 		if request != "" && !slices.Contains(Requests(), request) || len(silent) > 0 {
 			t.Errorf("%q is none of the requests, or lacks %v", request, silent)
 		}
 		got = append(got, fmt.Sprintf("%s: %d", request, status))
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := httptest.NewServer(h)
 	defer s.Close()
 	for _, step := range []struct{ method, path, want string }{

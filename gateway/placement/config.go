@@ -1,17 +1,14 @@
 package placement
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 
 	"cellgate/internal/ingress"
 )
 
-// Config configures the API.
+// Config configures the API. The loader of the configuration checks it.
 type Config struct {
 	// Keystone validates tokens.
 	Keystone KeystoneConfig
@@ -60,32 +57,3 @@ const (
 	defaultMaxBody  = 4 << 20
 	defaultCacheFor = 60 * time.Second
 )
-
-func (c Config) withDefaults() (Config, error) {
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = defaultMaxBody
-	}
-	if c.Keystone.CacheFor == 0 {
-		c.Keystone.CacheFor = defaultCacheFor
-	}
-	if c.Timeout < 0 || c.MaxBody < 0 || c.Keystone.CacheFor < 0 {
-		return c, errors.New("timeout, max_body and cache_for must not be negative")
-	}
-	k := c.Keystone
-	if k.AuthURL == "" {
-		if !c.TrustLoopback {
-			return c, errors.New("either keystone.auth_url or trust_loopback must be set: else nobody may ask")
-		}
-		return c, nil
-	}
-	if u, err := url.Parse(k.AuthURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return c, fmt.Errorf("keystone.auth_url %q is no http or https address", k.AuthURL)
-	}
-	if k.Username == "" || k.Password == "" || k.ProjectName == "" {
-		return c, errors.New("keystone needs a username, a password and a project_name beside auth_url")
-	}
-	return c, nil
-}

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -79,8 +78,6 @@ func (c *call) checkCapacity(p *Provider, class string, i Inventory, prefix stri
 	return badRequest("%s%s: Invalid inventory for '%s' on resource provider '%s'. The reserved value is %s.", prefix, p.UUID, class, p.UUID, what)
 }
 
-const missingProvider = "No resource provider with uuid %[1]s found : No resource provider with uuid %[1]s found"
-
 // writeInventories replaces a provider's inventories if its generation is still the one read.
 func (c *call) writeInventories(p *Provider, list map[string]Inventory, formats map[Reason]refusalFormat) error {
 	err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{{UUID: p.UUID, Generation: &p.Generation, Raise: 1, Inventories: &list}}})
@@ -88,7 +85,7 @@ func (c *call) writeInventories(p *Provider, list map[string]Inventory, formats 
 }
 
 func (c *call) listInventories() error {
-	p, err := c.providerOr(c.vars["uuid"], fmt.Sprintf(missingProvider, c.vars["uuid"]))
+	p, err := c.shownProvider(" : ")
 	if err != nil {
 		return err
 	}
@@ -96,7 +93,7 @@ func (c *call) listInventories() error {
 }
 
 func (c *call) showInventory() error {
-	p, err := c.providerOr(c.vars["uuid"], fmt.Sprintf(missingProvider, c.vars["uuid"]))
+	p, err := c.shownProvider(" : ")
 	if err != nil {
 		return err
 	}

@@ -59,11 +59,7 @@ func overCells(t *testing.T) func() placement.Backend {
 				}
 			}
 		}
-		b, err := cells.New(cells.Config{DefaultCell: "one", Budget: time.Minute, Patience: time.Minute}, cells.Deps{Cells: all, Log: log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
+		return cells.New(cells.Config{DefaultCell: "one", Budget: time.Minute, Patience: time.Minute}, cells.Deps{Cells: all, Log: log})
 	}
 }
 

@@ -45,6 +45,12 @@ func (c *call) providerOr(name, missing string) (*Provider, error) {
 	return list[0], nil
 }
 
+// shownProvider reads the provider in the path, with a 404 that has its text twice, as reads of its contents give it.
+func (c *call) shownProvider(separator string) (*Provider, error) {
+	missing := "No resource provider with uuid " + c.vars["uuid"] + " found"
+	return c.providerOr(c.vars["uuid"], missing+separator+missing)
+}
+
 // providerAndObject reads the provider in the path, then the request's object.
 func (c *call) providerAndObject(s *schema) (*Provider, map[string]any, error) {
 	p, err := c.provider(c.vars["uuid"])

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -29,11 +28,7 @@ func (f *forgetful) Write(ctx context.Context, w Write) error {
 
 func TestAPI_WriteRepeatedAfterItsAnswerWasLost_IsAnswered(t *testing.T) {
 	b := &forgetful{memory: newMemory()}
-	h, err := New(Config{TrustLoopback: true, AcceptRepeats: true}, Deps{Backend: b, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := httptest.NewServer(h)
+	s := httptest.NewServer(New(Config{TrustLoopback: true, AcceptRepeats: true}, Deps{Backend: b, Log: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(s.Close)
 	must := func(method, path, body string, want int) {
 		t.Helper()

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -132,8 +131,7 @@ func showsTraits(names []string, generation int64) map[string]any {
 }
 
 func (c *call) listProviderTraits() error {
-	id := c.vars["uuid"]
-	p, err := c.providerOr(id, fmt.Sprintf("No resource provider with uuid %[1]s found: No resource provider with uuid %[1]s found", id))
+	p, err := c.shownProvider(": ")
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"fmt"
 	"net/http"
 )
 
@@ -15,8 +14,7 @@ var usageResources = []resource{
 const consumerTypesSince version = 38
 
 func (c *call) listProviderUsages() error {
-	id := c.vars["uuid"]
-	p, err := c.providerOr(id, fmt.Sprintf("No resource provider with uuid %[1]s found: No resource provider with uuid %[1]s found", id))
+	p, err := c.shownProvider(": ")
 	if err != nil {
 		return err
 	}

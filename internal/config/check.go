@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -116,6 +117,9 @@ func (l *loader) checkPlacement(g Gateway) {
 	case k.AuthURL == "" && !p.TrustLoopback:
 		l.bad("gateway.placement.keystone.auth_url", "must be set, or trust_loopback: else nobody may ask")
 	case k.AuthURL != "":
+		if u, err := url.Parse(k.AuthURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			l.bad("gateway.placement.keystone.auth_url", "%q is no http or https URL", k.AuthURL)
+		}
 		l.needed("gateway.placement.keystone.username", k.Username)
 		l.needed("gateway.placement.keystone.password_file", k.PasswordFile)
 		l.needed("gateway.placement.keystone.project_name", k.ProjectName)

@@ -1,8 +1,8 @@
 package cells
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -18,7 +18,7 @@ import (
 
 // Config configures the backend.
 type Config struct {
-	// DefaultCell is the cell of new roots for which neither path nor compute node names one. If it is empty, such a
+	// DefaultCell is the cell, which must exist, of new roots for which neither path nor compute node names one. If it is empty, such a
 	// root is refused, unless there is only one cell.
 	DefaultCell string
 	// Budget bounds a cell's answer; 0 means 5 s.
@@ -34,13 +34,13 @@ type Deps struct {
 	// Nova's databases. A compute node exists before its provider does, but it is not yet mapped to its cell then.
 	HostCell func(ctx context.Context, uuid string) (cell string, err error)
 	Log      *slog.Logger
-	Now      func() time.Time
 }
 
 // Backend is a placement.Backend. Safe for concurrent use.
 type Backend struct {
 	Deps
 	cfg Config
+	now func() time.Time
 
 	mu sync.Mutex
 	// known has the last known cell of each provider.
@@ -58,20 +58,10 @@ const (
 )
 
 // New makes the backend of a gateway's cells.
-func New(cfg Config, d Deps) (*Backend, error) {
-	if cfg.Budget == 0 {
-		cfg.Budget = defaultBudget
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = defaultPatience
-	}
-	if cfg.DefaultCell != "" && d.Cells.Named(cfg.DefaultCell) == nil {
-		return nil, fmt.Errorf("placement: there is no cell %q", cfg.DefaultCell)
-	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	return &Backend{Deps: d, cfg: cfg, known: map[string]*cellclient.Cell{}}, nil
+func New(cfg Config, d Deps) *Backend {
+	cfg.Budget = cmp.Or(cfg.Budget, defaultBudget)
+	cfg.Patience = cmp.Or(cfg.Patience, defaultPatience)
+	return &Backend{Deps: d, cfg: cfg, now: time.Now, known: map[string]*cellclient.Cell{}}
 }
 
 // ask calls one cell.

@@ -157,14 +157,8 @@ func startGatewayWith(t *testing.T, def string, change func(*gateway.Config), li
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := New(Config{DefaultCell: def, Budget: testwait.Limit}, Deps{Cells: g.Cells(), Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := placement.New(placement.Config{TrustLoopback: true, Timeout: testwait.Limit}, placement.Deps{Backend: b, HasCell: b.HasCell, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := New(Config{DefaultCell: def, Budget: testwait.Limit}, Deps{Cells: g.Cells(), Log: log})
+	api := placement.New(placement.Config{TrustLoopback: true, Timeout: testwait.Limit}, placement.Deps{Backend: b, HasCell: b.HasCell, Log: log})
 	web := httptest.NewServer(api)
 	t.Cleanup(func() {
 		web.Close()
@@ -328,7 +322,7 @@ func TestNames_RegisteredThroughAnotherGateway_AreKnownAtOnce(t *testing.T) {
 	one := startCell(t, "one", 1)
 	_, b, url := startGateway(t, "one", one)
 	_, _, second := startGateway(t, "one", one)
-	b.Now = func() time.Time { return time.Unix(0, 0) } // its cache does not age
+	b.now = func() time.Time { return time.Unix(0, 0) } // its cache does not age
 	call(t, "POST", url+"/resource_providers", fmt.Sprintf(`{"name": "compute-1", "uuid": %q}`, compute), 200)
 	call(t, "GET", url+"/traits?name=in:CUSTOM_FAST", "", 200)
 	call(t, "PUT", second+"/traits/CUSTOM_FAST", "", 201)

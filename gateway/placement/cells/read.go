@@ -256,7 +256,7 @@ func (b *Backend) HasName(ctx context.Context, kind placement.NameKind, name str
 	b.mu.Lock()
 	known := b.names
 	b.mu.Unlock()
-	if _, found := slices.BinarySearch(known.names[kind], name); found && b.Now().Sub(known.at) < namesFor {
+	if _, found := slices.BinarySearch(known.names[kind], name); found && b.now().Sub(known.at) < namesFor {
 		return true, nil
 	}
 	names, err := b.Names(ctx, kind)
@@ -265,7 +265,7 @@ func (b *Backend) HasName(ctx context.Context, kind placement.NameKind, name str
 }
 
 func (b *Backend) readNames(ctx context.Context) (map[placement.NameKind][]string, error) {
-	at := b.Now()
+	at := b.now()
 	replies := cellclient.AskAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListNamesResponse, error) {
 		return ask(ctx, b, c, &cellv1.ListNamesRequest{}, cellv1.CellPlacementClient.ListNames)
 	})
