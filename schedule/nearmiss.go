@@ -72,16 +72,13 @@ type NearMiss struct {
 	Changeable bool
 	// Alike is how many hosts have the same Misses, amounts aside, this one included.
 	Alike int
-	// Placed is how many instances of the request are on the host (Query.TentativePlacements).
-	Placed int
 }
 
 // Miss is a condition that a host does not meet.
 type Miss struct {
 	Filter, Detail string
 	// Asked, Most and MostWhenEmpty are set for ResourceFilter on one class. Asked is the requested amount. Most is
-	// the greatest amount up to Asked that fits on the host now, MostWhenEmpty on the empty host; 0 for none. If the
-	// host has instances of the request (Query.TentativePlacements), these are amounts for each of them and one more.
+	// the greatest amount up to Asked that fits on the host now, MostWhenEmpty on the empty host; 0 for none.
 	Asked, Most, MostWhenEmpty int64
 	// Bound is the bound of the host that Asked does not keep, BoundAt its value.
 	Bound   Bound

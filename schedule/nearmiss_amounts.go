@@ -254,7 +254,7 @@ func (a *amountSearch) otherMisses(h *nearHost, dropped []Miss) (misses []Miss, 
 		if k.filter == NUMAFilter || k.filter == ResourceFilter && (neededClasses[k.detail] || strings.ContainsAny(k.detail, "|,")) {
 			continue
 		}
-		m := a.miss(i, h.at, h.chunk, h.slot)
+		m := a.miss(i, h.chunk.rows.v[h.slot])
 		if !m.Changeable {
 			return nil, false
 		}
@@ -348,18 +348,13 @@ func (a *amountSearch) fitsOn(h *nearHost, change []Miss) bool {
 		return false
 	}
 	a.amountTries++
-	if a.unitsOn(h.chunk.rows.v[h.slot].host.UUID) > 1 {
-		return a.passes(change, h)
-	}
 	key := changeKey(change)
 	s, ok := a.compiled[key]
 	if !ok {
-		s, _ = a.scanWithout(change, h, 0)
+		s = a.scanWithout(change)
 		a.compiled[key] = s
 	}
-	one := *h.chunk
-	one.valid = 1 << h.slot
-	return s != nil && s.filter(h.at, &one) != 0
+	return h.passes(s)
 }
 
 // changeKey is equal for changes with equal misses in the same order.

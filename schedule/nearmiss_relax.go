@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// miss makes the Miss of a condition that a host does not meet; units is how many instances the host must hold.
-func (r *Request) miss(filter, detail string, host *row, units int) Miss {
+// miss makes the Miss of a condition that a host does not meet.
+func (r *Request) miss(filter, detail string, host *row) Miss {
 	m := Miss{Filter: filter, Detail: detail}
 	if filter == ResourceFilter {
 		if m.Asked = amountOf(r.Resources, detail); m.Asked > 0 {
-			m.Most, m.MostWhenEmpty = host.most(detail, m.Asked, units, r.Tree != nil)
+			m.Most, m.MostWhenEmpty = host.most(detail, m.Asked, r.Tree != nil)
 			m.Bound, m.BoundAt = host.boundOf(detail, m.Asked, r.Tree != nil)
 		} else if s, ok := r.scaleOf("PCPU"); ok && s.fallback != "" && detail == s.class+"|"+s.fallback {
 			m.Asked = s.asked
-			m.Most, m.MostWhenEmpty = host.most(s.class, s.asked, units, r.Tree != nil)
-			now, empty := host.most(s.fallback, s.asked, units, r.Tree != nil)
+			m.Most, m.MostWhenEmpty = host.most(s.class, s.asked, r.Tree != nil)
+			now, empty := host.most(s.fallback, s.asked, r.Tree != nil)
 			m.Most, m.MostWhenEmpty = max(m.Most, now), max(m.MostWhenEmpty, empty)
 		}
 	}
@@ -24,93 +24,43 @@ func (r *Request) miss(filter, detail string, host *row, units int) Miss {
 	return m
 }
 
-// most is the greatest amount of a class, up to asked, that each of units instances gets on the host, now and when it
-// is empty. It is of the root or, with children, each instance's of any one provider. 0 if they get none.
-func (r *row) most(class string, asked int64, units int, children bool) (now, empty int64) {
-	type provider struct {
-		*Resource
-		used int64
+// most is the greatest amount of a class, up to asked, that an instance gets on the host, now and when it is empty: of
+// the root or, with children, of any one provider. 0 if it gets none.
+func (r *row) most(class string, asked int64, children bool) (now, empty int64) {
+	for x, used := range r.inventories(class, children) {
+		now, empty = max(now, x.upTo(asked, x.Capacity-used)), max(empty, x.upTo(asked, x.Capacity))
 	}
-	var all []provider
-	consider := func(resources []Resource, used []int64) {
-		for i := range resources {
-			if resources[i].Class == class {
-				all = append(all, provider{&resources[i], used[i]})
-			}
-		}
+	return now, empty
+}
+
+// upTo is the greatest amount up to asked that fits if that much is free; 0 for none.
+func (res *Resource) upTo(asked, free int64) int64 {
+	n := max(0, min(free, res.MaxUnit, asked))
+	if n -= n % max(res.StepSize, 1); n < res.MinUnit {
+		return 0
 	}
-	consider(r.host.Resources, r.used)
-	if children {
-		for i := range r.host.Children {
-			consider(r.host.Children[i].Resources, r.childUsed[i])
-		}
-	}
-	// each is the greatest amount for an instance if some instances share free.
-	each := func(p *provider, free int64, some int) int64 {
-		n := min(free/int64(some), p.MaxUnit, asked)
-		if step := max(p.StepSize, 1); n > 0 {
-			n -= n % step
-		}
-		if n < max(p.MinUnit, 1) {
-			return 0
-		}
-		return n
-	}
-	most := func(free func(*provider) int64) (best int64) {
-		for i := range all {
-			least := 1
-			if len(all) == 1 {
-				least = units
-			}
-			for some := units; some >= least; some-- {
-				n := each(&all[i], free(&all[i]), some)
-				if n <= best {
-					continue
-				}
-				room := 0
-				for k := range all {
-					if p := &all[k]; n >= p.MinUnit && n <= p.MaxUnit && n%max(p.StepSize, 1) == 0 {
-						room += int(min(max(0, free(p))/n, int64(units)))
-					}
-				}
-				if room >= units {
-					best = n
-				}
-			}
-		}
-		return best
-	}
-	return most(func(p *provider) int64 { return p.Capacity - p.used }), most(func(p *provider) int64 { return p.Capacity })
+	return n
 }
 
 // boundOf gives the bound that an amount of a class does not keep on the host: of the root or, with children, of the
 // provider with the most room.
 func (r *row) boundOf(class string, asked int64, children bool) (bound Bound, at int64) {
 	bound, room := BoundFree, int64(math.MinInt64)
-	consider := func(resources []Resource, used []int64) {
-		for i := range resources {
-			x := &resources[i]
-			free := x.Capacity - used[i]
-			if x.Class != class || min(free, x.MaxUnit) <= room {
-				continue
-			}
-			room = min(free, x.MaxUnit)
-			switch {
-			case asked > x.MaxUnit:
-				bound, at = BoundMax, x.MaxUnit
-			case asked < x.MinUnit:
-				bound, at = BoundMin, x.MinUnit
-			case x.StepSize > 1 && asked%x.StepSize != 0:
-				bound, at = BoundStep, x.StepSize
-			default:
-				bound, at = BoundFree, max(0, free)
-			}
+	for x, used := range r.inventories(class, children) {
+		free := x.Capacity - used
+		if min(free, x.MaxUnit) <= room {
+			continue
 		}
-	}
-	consider(r.host.Resources, r.used)
-	if children {
-		for i := range r.host.Children {
-			consider(r.host.Children[i].Resources, r.childUsed[i])
+		room = min(free, x.MaxUnit)
+		switch {
+		case asked > x.MaxUnit:
+			bound, at = BoundMax, x.MaxUnit
+		case asked < x.MinUnit:
+			bound, at = BoundMin, x.MinUnit
+		case x.StepSize > 1 && asked%x.StepSize != 0:
+			bound, at = BoundStep, x.StepSize
+		default:
+			bound, at = BoundFree, max(0, free)
 		}
 	}
 	return bound, at

@@ -31,8 +31,6 @@ type nearMissSearch struct {
 	freed      uint64
 	// alike are the hosts by the checks that they fail.
 	alike map[failure]*alikeHosts
-	// placed is how many instances of the request hosts have, by Query.TentativePlacements.
-	placed map[ID]int
 	// mostNear bounds the hosts that are kept for each set of failed checks.
 	mostNear int
 	// amountTries counts the trials of other amounts on hosts.
@@ -88,10 +86,7 @@ func (t *Table) newNearMissSearch(q *Query) (*nearMissSearch, error) {
 	}
 	n := &nearMissSearch{
 		s: s, passed: make([]uint64, len(s.checks)), failed: make([]int, len(s.checks)), alone: make([]int, len(s.checks)),
-		alike: map[failure]*alikeHosts{}, bounds: map[int][]BoundCount{}, placed: map[ID]int{}, mostNear: mostNear,
-	}
-	for _, take := range q.TentativePlacements {
-		n.placed[take.Host]++
+		alike: map[failure]*alikeHosts{}, bounds: map[int][]BoundCount{}, mostNear: mostNear,
 	}
 	if q.Request.triesAmounts() {
 		n.mostNear = math.MaxInt // the missing amounts are not known yet
@@ -186,7 +181,7 @@ func (n *nearMissSearch) addHost(at int, c *chunk, slot int) {
 	shortage := 0.0
 	for _, i := range n.amounts {
 		if n.passed[i]>>slot&1 == 0 {
-			m := n.miss(i, at, c, slot)
+			m := n.miss(i, c.rows.v[slot])
 			shortage += m.cost()
 			n.countBound(i, &m)
 		}
@@ -269,7 +264,7 @@ func nearest(list []NearMiss, limit int) []NearMiss {
 func (n *nearMissSearch) nearMiss(like *alikeHosts, h *nearHost) (m NearMiss, others [][]Miss) {
 	m = n.describe(like, h)
 	for _, i := range like.checks {
-		m.Misses = append(m.Misses, n.miss(i, h.at, h.chunk, h.slot))
+		m.Misses = append(m.Misses, n.miss(i, h.chunk.rows.v[h.slot]))
 		m.Cost += m.Misses[len(m.Misses)-1].cost()
 	}
 	return m, n.reduce(&m, h)
@@ -280,21 +275,14 @@ func (n *nearMissSearch) describe(like *alikeHosts, h *nearHost) NearMiss {
 	r := h.chunk.rows.v[h.slot]
 	return NearMiss{
 		Host: r.host.UUID, ServiceHost: r.host.ServiceHost, NodeName: r.host.NodeName,
-		Zone: cmp.Or(r.zone, n.s.q.Rules.DefaultAvailabilityZone), Alike: like.hosts, Placed: n.placed[r.host.UUID],
+		Zone: cmp.Or(r.zone, n.s.q.Rules.DefaultAvailabilityZone), Alike: like.hosts,
 	}
 }
 
-// unitsOn is how many instances a host must hold: those that it has and one more.
-func (n *nearMissSearch) unitsOn(host ID) int { return n.placed[host] + 1 }
-
 // miss makes the Miss of a check that a host does not pass.
-func (n *nearMissSearch) miss(check, at int, c *chunk, slot int) Miss {
-	k, r := &n.s.checks[check], c.rows.v[slot]
-	units := n.unitsOn(r.host.UUID)
-	if units > 1 {
-		r = n.s.before.row(number(at)*chunkSize + number(slot))
-	}
-	return n.s.q.Request.miss(k.filter, k.detail, r, units)
+func (n *nearMissSearch) miss(check int, host *row) Miss {
+	k := &n.s.checks[check]
+	return n.s.q.Request.miss(k.filter, k.detail, host)
 }
 
 // reduce says whether a change of the request would let a host pass. If so, it reduces the misses to the cheapest
@@ -344,47 +332,28 @@ func (n *nearMissSearch) least(misses []Miss, h *nearHost) (enough [][]Miss) {
 
 // passes reports whether a host would pass the request without some conditions.
 func (n *nearMissSearch) passes(without []Miss, h *nearHost) bool {
-	s, at := n.scanWithout(without, h, n.unitsOn(h.chunk.rows.v[h.slot].host.UUID)-1)
-	return s != nil && s.filter(h.at, at) != 0
+	return h.passes(n.scanWithout(without))
 }
 
-// scanWithout compiles the request without some conditions, on a table where the host already has placed instances of
-// that request. at is the host's chunk with only that host. s is nil if the query cannot be compiled, or was stopped.
-func (n *nearMissSearch) scanWithout(without []Miss, h *nearHost, placed int) (s *scan, at *chunk) {
+// scanWithout compiles the request without some conditions; nil if it cannot be compiled, or was stopped.
+func (n *nearMissSearch) scanWithout(without []Miss) *scan {
 	if n.s.stop() {
-		return nil, nil
+		return nil
 	}
 	q := *n.s.q
 	q.Request = q.Request.Relaxed(without)
-	t, one := n.s.t, *h.chunk
-	if placed > 0 {
-		host := h.chunk.rows.v[h.slot].host.UUID
-		onHost := q
-		onHost.TentativePlacements = takesOn(host, q.TentativePlacements, placed)
-		t = n.s.before.taken(&onHost)
-		one = *t.chunks[h.at]
-		q.TentativePlacements = append(slices.DeleteFunc(slices.Clone(q.TentativePlacements), func(x TentativePlacement) bool { return x.Host == host }), onHost.TentativePlacements...)
-	}
-	s, err := t.compile(&q, n.s.before)
+	s, err := n.s.t.compile(&q, n.s.before)
 	if err != nil {
-		return nil, nil
+		return nil
 	}
-	one.valid = 1 << h.slot
-	return s, &one
+	return s
 }
 
-// takesOn gives placed tentative placements on a host: the existing ones, then made-up instances.
-func takesOn(host ID, takes []TentativePlacement, placed int) []TentativePlacement {
-	out := make([]TentativePlacement, 0, placed)
-	for _, take := range takes {
-		if take.Host == host && len(out) < placed {
-			out = append(out, take)
-		}
-	}
-	for i := len(out); i < placed; i++ {
-		out = append(out, TentativePlacement{Host: host, Instance: ID{0xff, 0xff, 0xff, 0xff, byte(i >> 8), byte(i)}})
-	}
-	return out
+// passes reports whether the host passes a scan of its table; false for nil.
+func (h *nearHost) passes(s *scan) bool {
+	one := *h.chunk
+	one.valid = 1 << h.slot
+	return s != nil && s.filter(h.at, &one) != 0
 }
 
 // conditions joins checks with equal filter and detail.

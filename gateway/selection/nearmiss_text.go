@@ -85,7 +85,7 @@ func operatorChange(m *cellgatev1.NearMiss) string {
 		case x.GetFilter() == schedule.ComputeFilter:
 			does = append(does, fmt.Sprintf("enable it (%s)", x.GetDetail()))
 		case x.GetFilter() == schedule.ResourceFilter && x.GetAsked() > 0:
-			does = append(does, fmt.Sprintf("free %d %s", (x.GetAsked()-x.GetMost())*int64(1+m.GetPlaced()), strings.ReplaceAll(x.GetDetail(), "|", " or ")))
+			does = append(does, fmt.Sprintf("free %d %s", x.GetAsked()-x.GetMost(), strings.ReplaceAll(x.GetDetail(), "|", " or ")))
 		default:
 			lacks = append(lacks, rejectText(x.GetFilter(), x.GetDetail()))
 		}

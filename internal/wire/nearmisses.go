@@ -25,7 +25,7 @@ func EncodeNearMisses(n *schedule.NearMisses) *cellv1.NearMisses {
 		m := &n.Nearest[i]
 		host := &cellgatev1.NearMiss{
 			HostUuid: m.Host.String(), ServiceHost: m.ServiceHost, Nodename: m.NodeName, AvailabilityZone: m.Zone,
-			Cost: m.Cost, Changeable: m.Changeable, Alike: int32(m.Alike), Placed: int32(m.Placed), Misses: EncodeMisses(m.Misses),
+			Cost: m.Cost, Changeable: m.Changeable, Alike: int32(m.Alike), Misses: EncodeMisses(m.Misses),
 		}
 		out.Nearest = append(out.Nearest, host)
 	}
@@ -71,7 +71,7 @@ func nearMissesFrom(in *cellv1.NearMisses) (*schedule.NearMisses, error) {
 		}
 		host := schedule.NearMiss{
 			Host: id, ServiceHost: m.GetServiceHost(), NodeName: m.GetNodename(), Zone: m.GetAvailabilityZone(),
-			Cost: m.GetCost(), Changeable: m.GetChangeable(), Alike: int(m.GetAlike()), Placed: int(m.GetPlaced()), Misses: missesFrom(m.GetMisses()),
+			Cost: m.GetCost(), Changeable: m.GetChangeable(), Alike: int(m.GetAlike()), Misses: missesFrom(m.GetMisses()),
 		}
 		out.Nearest = append(out.Nearest, host)
 	}

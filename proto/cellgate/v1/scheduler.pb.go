@@ -2521,9 +2521,7 @@ type NearMiss struct {
 	// Another request would pass. Otherwise an operator has to do something.
 	Changeable bool `protobuf:"varint,8,opt,name=changeable,proto3" json:"changeable,omitempty"`
 	// Hosts of the cell with the same misses, amounts apart.
-	Alike int32 `protobuf:"varint,9,opt,name=alike,proto3" json:"alike,omitempty"`
-	// Instances of the request that the host has taken before the one that found no host.
-	Placed        int32 `protobuf:"varint,10,opt,name=placed,proto3" json:"placed,omitempty"`
+	Alike         int32 `protobuf:"varint,9,opt,name=alike,proto3" json:"alike,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2621,20 +2619,12 @@ func (x *NearMiss) GetAlike() int32 {
 	return 0
 }
 
-func (x *NearMiss) GetPlaced() int32 {
-	if x != nil {
-		return x.Placed
-	}
-	return 0
-}
-
 // Miss is a condition that a host does not meet.
 type Miss struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Filter string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	Detail string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Of an amount: what is asked, and the most that fits on the host now; where the host has taken instances of the
-	// request, the most for each of them and one more.
+	// Of an amount: what is asked, and the most that fits on the host now.
 	Asked int64 `protobuf:"varint,3,opt,name=asked,proto3" json:"asked,omitempty"`
 	Most  int64 `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"`
 	// The request could do without it.
@@ -2960,7 +2950,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\x05bound\x18\x01 \x01(\tR\x05bound\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x18\n" +
 	"\anearest\x18\x03 \x01(\x03R\anearest\x12\x14\n" +
-	"\x05asked\x18\x04 \x01(\x03R\x05asked\"\xb4\x02\n" +
+	"\x05asked\x18\x04 \x01(\x03R\x05asked\"\x9c\x02\n" +
 	"\bNearMiss\x12\x12\n" +
 	"\x04cell\x18\x01 \x01(\tR\x04cell\x12\x1b\n" +
 	"\thost_uuid\x18\x02 \x01(\tR\bhostUuid\x12!\n" +
@@ -2972,9 +2962,7 @@ const file_cellgate_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"changeable\x18\b \x01(\bR\n" +
 	"changeable\x12\x14\n" +
-	"\x05alike\x18\t \x01(\x05R\x05alike\x12\x16\n" +
-	"\x06placed\x18\n" +
-	" \x01(\x05R\x06placed\"\xd9\x01\n" +
+	"\x05alike\x18\t \x01(\x05R\x05alike\"\xd9\x01\n" +
 	"\x04Miss\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
