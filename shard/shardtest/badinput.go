@@ -87,6 +87,9 @@ func badInputClauses() []clause {
 				"host.providers[0].inventories[0].allocation_ratio": func(p *shard.PutHost) {
 					p.Host.Providers[0].Inventories[0].AllocationRatio = math.NaN()
 				},
+				"instances": func(p *shard.PutHost) {
+					p.Host.InstancesUnknown, p.Instances = true, []shard.Instance{{UUID: "a"}}
+				},
 				"instances[0].uuid": func(p *shard.PutHost) { p.Instances = []shard.Instance{{}} },
 				"instances[1].uuid": func(p *shard.PutHost) { p.Instances = []shard.Instance{{UUID: "a"}, {UUID: "a"}} },
 				"instances[0].allocations[0].amount": func(p *shard.PutHost) {

@@ -92,6 +92,15 @@ func claimClauses() []clause {
 			}
 			s.do(NewClaim(11, 1, 4), NewClaim(12, 1, 16))
 		}},
+		{name: "AProviderOrClassThatIsNotThereDoesNotFit", test: func(s *suite) {
+			s.do(NewHost(1, 8))
+			c := NewClaim(1, 1, 1)
+			c.Allocations[0].ResourceClass = "FPGA"
+			s.refusedBy(c, "ResourceFilter", "FPGA")
+			c = NewClaim(1, 1, 1)
+			c.Allocations[0].ProviderUUID = HostID(2)
+			s.refused(c, fault.NoValidHost)
+		}},
 		{name: "AClaimKeepsWhatItWasGiven", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			n := NewClaim(1, 1, 2)

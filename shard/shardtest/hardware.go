@@ -145,6 +145,19 @@ func hardwareClauses() []clause {
 			s.do(release(*Ref(3)), confirm(*Ref(1)))
 			s.full(k, k.takes(4, 1, 1))
 		}},
+		{"I1_AClaimAndItsEndInOneBatch", func(s *suite, k *hardwareKind) {
+			s.do(hardwareHost(1, 1), hardwareHost(2, 1))
+			c := k.takes(1, 1, 2)
+			c.TTL = time.Second
+			s.do(c, k.takes(5, 2, 4))
+			s.Advance(2 * time.Second)
+			a := s.apply(opOf(expire(*Ref(1))), opOf(k.takes(2, 1, 3)), opOf(confirm(*Ref(1))), opOf(k.takes(3, 1, 1)), opOf(swapTo(3, 2)), opOf(k.takes(4, 1, 1)))
+			for i, refused := range []bool{false, false, true, false, true, true} {
+				if o := a.Outcomes[i]; (o.Refusal != nil) != refused {
+					s.Errorf("operation %d: %+v", i, o.Refusal)
+				}
+			}
+		}},
 		{"I1_ASwapTakesNoDevicesOfOthers", func(s *suite, k *hardwareKind) {
 			s.do(hardwareHost(1, 1), hardwareHost(2, 1), k.takes(1, 1, 2), k.takes(2, 2, 3))
 			s.full(k, swapTo(1, 2))

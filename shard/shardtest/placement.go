@@ -217,6 +217,22 @@ func placementConsumerClauses() []clause {
 			s.do(expire(shard.ClaimRef{ClaimID: ClaimID(3), ConsumerUUID: ConsumerID(1)}))
 			s.state(3, shard.Expired)
 		}},
+		{name: "I1_AllocationsObeyTheInventory", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8), childWrite(1, 1)))
+			vgpus := func(n int64) shard.RootAllocations {
+				return shard.RootAllocations{HostUUID: HostID(1), Allocations: []shard.Used{{ProviderUUID: ID('p', 1), ResourceClass: "VGPU", Amount: n}}}
+			}
+			s.do(writeConsumers(holds(1, on(1, 8)), holds(3, vgpus(2))))
+			s.denied(writeConsumers(holds(2, on(1, 1))), precondition, shard.CapacityExceeded)
+			s.denied(writeConsumers(holds(2, vgpus(3))), precondition, shard.InventoryRefused)
+			s.denied(writeConsumers(holds(2, on(7, 1))), missing, shard.ProviderNotFound)
+			disk := on(1, 1)
+			disk.Allocations[0].ResourceClass = "DISK_GB"
+			s.denied(writeConsumers(holds(2, disk)), precondition, shard.InventoryMissing)
+			// In one write, one consumer takes what another gives up.
+			s.do(writeConsumers(holds(2, on(1, 8)), holds(1)))
+			s.used(1, 8)
+		}},
 		{name: "I1_UnderConcurrencyTheInventoryHolds", test: func(s *suite) {
 			s.do(writeProviders(rootWrite(1, 5)))
 			done := 0
