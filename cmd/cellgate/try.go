@@ -183,6 +183,13 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 	for i := range r.LeftOut {
 		report.Odd = append(report.Odd, leftOutResult(&r.LeftOut[i])...)
 	}
+	for _, t := range r.Unread {
+		why, do := "may not be read", t.Grant
+		if do == "" {
+			why, do = "is not in the API database", "give the whole API database, or a whole dump of it"
+		}
+		report.Odd = append(report.Odd, diagnose(warned, why+": "+unreadTables[t.Table], do).named("table "+t.Table)...)
+	}
 	for _, host := range r.Unprovided {
 		report.Odd = append(report.Odd, diagnose(warned, "Placement has no provider of it: nothing is placed there", "start its nova-compute, which makes one").named("host "+host)...)
 	}
@@ -196,6 +203,15 @@ func tryCloud(ctx context.Context, c config.LegacyCell, placement placementFlags
 		report.Odd = append(report.Odd, redundantFilters(confs, g.Gateway.Nova).named("nova.conf")...)
 	}
 	return report, nil
+}
+
+// unreadTables say what the report lacks without a table that it can do without.
+var unreadTables = map[string]string{
+	"flavors":               "what still fits is not known",
+	"flavor_extra_specs":    "more may count as fitting than does",
+	"request_specs":         "no request is placed again",
+	"instance_groups":       "requests are placed again without the other members of their server groups",
+	"instance_group_member": "requests are placed again without the other members of their server groups",
 }
 
 // databaseFailed adds the flag and the address of the database that failed to the driver's whole error.

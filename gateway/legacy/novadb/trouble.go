@@ -48,6 +48,16 @@ func TroubleOf(err error) Trouble {
 	return Trouble(e.Metadata["reason"])
 }
 
+// IsDenied reports whether a database's error means that the user may not log in, or not read a table.
+func IsDenied(err error) bool { return err != nil && troubleOf(err) == Denied }
+
+// LacksTable reports whether a database's error means that it has no such table.
+func LacksTable(err error) bool {
+	var my *mysql.MySQLError
+	var pg *pgconn.PgError
+	return errors.As(err, &my) && my.Number == 1146 || errors.As(err, &pg) && pg.Code == "42P01"
+}
+
 // unavailable makes the error of a trouble; the text what completes "the cell database of
 // cell1 …".
 func (d *database) unavailable(t Trouble, cause error, what string) error {

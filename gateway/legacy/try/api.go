@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,8 +24,9 @@ const queryTimeout = 10 * time.Minute
 type apiRows struct {
 	flavors []nova.Flavor
 	specs   []requestSpec
-	// members are the instances of the specs' server groups that exist, by the group's uuid.
+	// members are the instances of the specs' server groups that exist, by the group's uuid; nil if they were not read.
 	members map[string][]string
+	unread  []Unread
 }
 
 // requestSpec is a row of request_specs: the instance, and the RequestSpec, or why it cannot be read.
@@ -34,21 +36,32 @@ type requestSpec struct {
 	problem   string
 }
 
-// readAPI reads the flavors, the newest request specs and their server groups, in one read-only transaction.
+// readAPI reads the flavors, the newest request specs and their server groups, each table in a read-only transaction. A table that the
+// user may not read, or that the database lacks, is left out and recorded in unread.
 func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows, err error) {
 	db, err := novadb.OpenPool(d, queryTimeout)
 	if err != nil {
 		return rows, err
 	}
 	defer func() { _ = db.Close() }() // it was read
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead})
-	if err != nil {
-		return rows, err
+	read := func(table, query string, do func(*sql.Rows) error) error {
+		tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // nothing was written
+		switch err = eachRow(ctx, tx, query, do); {
+		case novadb.IsDenied(err):
+			rows.unread = append(rows.unread, Unread{Table: table, Grant: grant(d.URL, table, err)})
+		case novadb.LacksTable(err):
+			rows.unread = append(rows.unread, Unread{Table: table})
+		default:
+			return err
+		}
+		return nil
 	}
-	defer func() { _ = tx.Rollback() }() // nothing was written
-
 	at := map[int64]int{} // where a flavor is, by its id
-	err = eachRow(ctx, tx, "SELECT id, name, vcpus, memory_mb, COALESCE(root_gb, 0), COALESCE(ephemeral_gb, 0), swap FROM flavors ORDER BY name", func(r *sql.Rows) error {
+	err = read("flavors", "SELECT id, name, vcpus, memory_mb, COALESCE(root_gb, 0), COALESCE(ephemeral_gb, 0), swap FROM flavors ORDER BY name", func(r *sql.Rows) error {
 		var id int64
 		f := nova.Flavor{ExtraSpecs: map[string]string{}}
 		err := r.Scan(&id, &f.Name, &f.VCPUs, &f.MemoryMB, &f.RootGB, &f.EphemeralGB, &f.SwapMB)
@@ -56,7 +69,7 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 		return err
 	})
 	if err == nil {
-		err = eachRow(ctx, tx, "SELECT s.flavor_id, s.key, COALESCE(s.value, '') FROM flavor_extra_specs s", func(r *sql.Rows) error {
+		err = read("flavor_extra_specs", "SELECT s.flavor_id, s.key, COALESCE(s.value, '') FROM flavor_extra_specs s", func(r *sql.Rows) error {
 			var id int64
 			var key, value string
 			err := r.Scan(&id, &key, &value)
@@ -67,7 +80,7 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 		})
 	}
 	if err == nil {
-		err = eachRow(ctx, tx, fmt.Sprintf("SELECT instance_uuid, spec FROM request_specs ORDER BY id DESC LIMIT %d", requests), func(r *sql.Rows) error {
+		err = read("request_specs", fmt.Sprintf("SELECT instance_uuid, spec FROM request_specs ORDER BY id DESC LIMIT %d", requests), func(r *sql.Rows) error {
 			var s requestSpec
 			var text string
 			if err := r.Scan(&s.instance, &text); err != nil {
@@ -81,13 +94,13 @@ func readAPI(ctx context.Context, d novadb.Database, requests int) (rows apiRows
 		})
 	}
 	if err == nil {
-		err = rows.readGroups(ctx, tx)
+		err = rows.readGroups(read)
 	}
 	return rows, err
 }
 
 // readGroups reads the members of the specs' server groups, if there are any.
-func (a *apiRows) readGroups(ctx context.Context, tx *sql.Tx) error {
+func (a *apiRows) readGroups(read func(table, query string, do func(*sql.Rows) error) error) error {
 	var named []string
 	for i := range a.specs {
 		if _, _, id := a.specs[i].group(); id != "" {
@@ -97,26 +110,28 @@ func (a *apiRows) readGroups(ctx context.Context, tx *sql.Tx) error {
 	if len(named) == 0 {
 		return nil
 	}
-	byID := map[int64]string{}
-	a.members = map[string][]string{}
+	before, byID, members := len(a.unread), map[int64]string{}, map[string][]string{}
 	which := " WHERE uuid IN (" + strings.Join(named, ", ") + ")"
-	err := eachRow(ctx, tx, "SELECT id, uuid FROM instance_groups"+which, func(r *sql.Rows) error {
+	err := read("instance_groups", "SELECT id, uuid FROM instance_groups"+which, func(r *sql.Rows) error {
 		var id int64
 		var uuid string
 		err := r.Scan(&id, &uuid)
-		byID[id], a.members[uuid] = uuid, []string{}
+		byID[id], members[uuid] = uuid, []string{}
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil && len(a.unread) == before {
+		err = read("instance_group_member", "SELECT group_id, instance_uuid FROM instance_group_member WHERE instance_uuid IS NOT NULL AND group_id IN (SELECT id FROM instance_groups"+which+")", func(r *sql.Rows) error {
+			var id int64
+			var instance string
+			err := r.Scan(&id, &instance)
+			members[byID[id]] = append(members[byID[id]], instance)
+			return err
+		})
 	}
-	return eachRow(ctx, tx, "SELECT group_id, instance_uuid FROM instance_group_member WHERE instance_uuid IS NOT NULL AND group_id IN (SELECT id FROM instance_groups"+which+")", func(r *sql.Rows) error {
-		var id int64
-		var instance string
-		err := r.Scan(&id, &instance)
-		a.members[byID[id]] = append(a.members[byID[id]], instance)
-		return err
-	})
+	if err == nil && len(a.unread) == before {
+		a.members = members
+	}
+	return err
 }
 
 // group gives the fields of the spec and of its server group, and the group's uuid; "" for none.
@@ -135,7 +150,7 @@ func (s *requestSpec) group() (spec, group map[string]any, uuid string) {
 // request_specs have no members, and a group that was deleted does not count. on has the instances on hosts.
 func (s *requestSpec) joinGroup(members map[string][]string, on map[string]novadb.Instance) {
 	spec, group, id := s.group()
-	if id == "" {
+	if id == "" || members == nil {
 		return
 	}
 	all, exists := members[id]
@@ -154,6 +169,22 @@ func (s *requestSpec) joinGroup(members map[string][]string, on map[string]novad
 		}
 	}
 	group["members"], group["hosts"] = uuids, hosts
+}
+
+// deniedTo matches the user in the error of MySQL and MariaDB for a table that it may not read.
+var deniedTo = regexp.MustCompile(`to user ('[^']*'@'[^']*')`)
+
+// grant is the statement that lets the user of a database's URL read a table.
+func grant(database, table string, denied error) string {
+	u, err := url.Parse(database)
+	if err != nil {
+		return "" // cannot happen: the URL has worked
+	}
+	user := u.User.Username()
+	if m := deniedTo.FindStringSubmatch(denied.Error()); m != nil {
+		table, user = strings.Trim(u.Path, "/")+"."+table, m[1]
+	}
+	return fmt.Sprintf("GRANT SELECT ON %s TO %s;", table, user)
 }
 
 // FindCell gives the uuid in cell_mappings of the cell whose database_connection ends with the path of a database's

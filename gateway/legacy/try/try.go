@@ -55,8 +55,10 @@ type Report struct {
 	Unprovided []string `json:"unprovided"`
 	// Sharing are Placement's sharing providers. No host has what they share.
 	Sharing []SharingProvider `json:"sharing"`
-	Flavors []Flavor          `json:"flavors"`
-	Replays []Replay          `json:"replays"`
+	// Unread are tables that the user may not read, or that the database lacks: their content is missing.
+	Unread  []Unread `json:"unread"`
+	Flavors []Flavor `json:"flavors"`
+	Replays []Replay `json:"replays"`
 	// Skipped counts request specs of instances that are on none of the hosts: gone, or in another cell.
 	Skipped int     `json:"skipped"`
 	Summary Summary `json:"summary"`
@@ -86,6 +88,13 @@ type Uncounted struct {
 type SharingProvider struct {
 	UUID    string   `json:"uuid"`
 	Classes []string `json:"classes"`
+}
+
+// Unread is a table that was not read.
+type Unread struct {
+	Table string `json:"table"`
+	// Grant is the statement that lets the user read it; empty if the database lacks the table.
+	Grant string `json:"grant"`
 }
 
 // Class is a resource class over all hosts.
@@ -176,7 +185,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return nil, failed("placement", err)
 	}
 	down := cmp.Or(c.Database.ServiceDownTime, time.Minute)
-	r := &Report{At: x.At, Silent: x.WhySilent(down), LeftOut: x.LeftOut}
+	r := &Report{At: x.At, Silent: x.WhySilent(down), LeftOut: x.LeftOut, Unread: api.unread}
 	if asOf := x.Heartbeat; r.Silent != "" && !asOf.IsZero() {
 		r.At = asOf
 		upAt(x, asOf, down)
