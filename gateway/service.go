@@ -9,7 +9,7 @@ import (
 )
 
 // The public services. Field rules were checked by the server's interceptor;
-// each method is one operation in a file of its own.
+// each method is one operation in a file of its own. An answer beside an error is not sent.
 
 type schedulerService struct {
 	cellgatev1.UnimplementedSchedulerServer
@@ -38,10 +38,7 @@ func (s *schedulerService) ExplainDestinations(ctx context.Context, req *cellgat
 
 func (s *schedulerService) GetDecision(ctx context.Context, req *cellgatev1.GetDecisionRequest) (*cellgatev1.GetDecisionResponse, error) {
 	d, err := s.g.decisions.Get(ctx, req.GetDecisionId())
-	if err != nil {
-		return nil, err
-	}
-	return &cellgatev1.GetDecisionResponse{Decision: d}, nil
+	return &cellgatev1.GetDecisionResponse{Decision: d}, err
 }
 
 func (s *schedulerService) ListDecisions(ctx context.Context, req *cellgatev1.ListDecisionsRequest) (*cellgatev1.ListDecisionsResponse, error) {
@@ -59,10 +56,7 @@ type claimsService struct {
 
 func (s *claimsService) GetClaim(ctx context.Context, req *cellgatev1.GetClaimRequest) (*cellgatev1.GetClaimResponse, error) {
 	c, other, err := s.g.claims.Get(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return &cellgatev1.GetClaimResponse{Claim: c, OtherClaim: other}, nil
+	return &cellgatev1.GetClaimResponse{Claim: c, OtherClaim: other}, err
 }
 
 func (s *claimsService) ListClaims(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
@@ -76,37 +70,25 @@ func (s *claimsService) ListClaims(ctx context.Context, req *cellgatev1.ListClai
 func (s *claimsService) ConfirmClaim(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.ConfirmClaimResponse, error) {
 	c, err := s.g.claims.Confirm(ctx, req)
 	s.g.logCaller(ctx, "ConfirmClaim", req, err)
-	if err != nil {
-		return nil, err
-	}
-	return &cellgatev1.ConfirmClaimResponse{Claim: c}, nil
+	return &cellgatev1.ConfirmClaimResponse{Claim: c}, err
 }
 
 func (s *claimsService) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlternateRequest) (*cellgatev1.ClaimAlternateResponse, error) {
 	c, err := s.g.claims.ClaimAlternate(ctx, req)
 	s.g.logCaller(ctx, "ClaimAlternate", req, err)
-	if err != nil {
-		return nil, err
-	}
-	return &cellgatev1.ClaimAlternateResponse{Claim: c}, nil
+	return &cellgatev1.ClaimAlternateResponse{Claim: c}, err
 }
 
 func (s *claimsService) TransferClaim(ctx context.Context, req *cellgatev1.TransferClaimRequest) (*cellgatev1.TransferClaimResponse, error) {
 	c, err := s.g.claims.Transfer(ctx, req)
 	s.g.logCaller(ctx, "TransferClaim", req, err)
-	if err != nil {
-		return nil, err
-	}
-	return &cellgatev1.TransferClaimResponse{Claim: c}, nil
+	return &cellgatev1.TransferClaimResponse{Claim: c}, err
 }
 
 func (s *claimsService) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.ReleaseClaimResponse, error) {
 	c, err := s.g.claims.ReleaseClaim(ctx, req)
 	s.g.logCaller(ctx, "ReleaseClaim", req, err)
-	if err != nil {
-		return nil, err
-	}
-	return &cellgatev1.ReleaseClaimResponse{Claim: c}, nil
+	return &cellgatev1.ReleaseClaimResponse{Claim: c}, err
 }
 
 type cellsService struct {
@@ -120,18 +102,12 @@ func (s *cellsService) ListCells(ctx context.Context, _ *cellgatev1.ListCellsReq
 
 func (s *cellsService) GetCell(ctx context.Context, req *cellgatev1.GetCellRequest) (*cellgatev1.GetCellResponse, error) {
 	c, err := s.g.getCell(ctx, req.GetCell())
-	if err != nil {
-		return nil, err
-	}
-	return &cellgatev1.GetCellResponse{Cell: c}, nil
+	return &cellgatev1.GetCellResponse{Cell: c}, err
 }
 
 func (s *cellsService) UpdateCell(ctx context.Context, req *cellgatev1.UpdateCellRequest) (*cellgatev1.UpdateCellResponse, error) {
 	c, err := s.g.updateCell(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return &cellgatev1.UpdateCellResponse{Cell: c}, nil
+	return &cellgatev1.UpdateCellResponse{Cell: c}, err
 }
 
 func (s *cellsService) ListFindings(ctx context.Context, req *cellgatev1.ListFindingsRequest) (*cellgatev1.ListFindingsResponse, error) {
@@ -168,18 +144,12 @@ func (s *hostsService) ListHosts(ctx context.Context, req *cellgatev1.ListHostsR
 
 func (s *hostsService) GetHost(ctx context.Context, req *cellgatev1.GetHostRequest) (*cellgatev1.GetHostResponse, error) {
 	h, err := s.g.getHost(ctx, req.GetHostUuid())
-	if err != nil {
-		return nil, err
-	}
-	return &cellgatev1.GetHostResponse{Host: h}, nil
+	return &cellgatev1.GetHostResponse{Host: h}, err
 }
 
 func (s *hostsService) UpdateHost(ctx context.Context, req *cellgatev1.UpdateHostRequest) (*cellgatev1.UpdateHostResponse, error) {
 	h, err := s.g.updateHost(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return &cellgatev1.UpdateHostResponse{Host: h}, nil
+	return &cellgatev1.UpdateHostResponse{Host: h}, err
 }
 
 func (s *hostsService) DeleteHost(ctx context.Context, req *cellgatev1.DeleteHostRequest) (*cellgatev1.DeleteHostResponse, error) {
