@@ -10,30 +10,22 @@ import (
 
 // listHosts lists hosts by cell, then by service host.
 func (g *Gateway) listHosts(ctx context.Context, req *cellgatev1.ListHostsRequest) (*cellgatev1.ListHostsResponse, error) {
-	resp := &cellgatev1.ListHostsResponse{}
-	var err error
-	resp.NextPageToken, resp.UnavailableCells, err = g.cells.Pages(req,
-		func(c *cellclient.Cell, size int32, from cellclient.PageToken) (int, cellclient.PageToken, bool, error) {
+	page, next, unavailable, err := cellclient.Pages(g.cells, req,
+		func(c *cellclient.Cell, size int32, from cellclient.PageToken) ([]*cellgatev1.Host, bool, error) {
 			got, err := cellclient.Call(ctx, c, g.cfg.ClaimBudget, &cellv1.ListHostsRequest{
 				AvailabilityZone: req.GetAvailabilityZone(), NameContains: req.GetNameContains(), Trait: req.GetTrait(),
 				PageSize: size, AfterServiceHost: from.After, AfterHostUuid: from.AfterUUID,
 				DefaultAvailabilityZone: g.cfg.DefaultAvailabilityZone,
 			}, cellv1.CellSchedulerClient.ListHosts)
-			if err != nil {
-				return 0, cellclient.PageToken{}, false, err
-			}
-			rows := cellclient.FitPage(resp.Hosts, got.GetHosts())
-			more := got.GetMore() || len(rows) < len(got.GetHosts())
-			resp.Hosts = append(resp.Hosts, rows...)
-			if len(rows) == 0 {
-				return 0, cellclient.PageToken{}, more, nil
-			}
-			last := rows[len(rows)-1]
-			return len(rows), cellclient.PageToken{After: last.GetServiceHost(), AfterUUID: last.GetHostUuid()}, more, nil
+			return got.GetHosts(), got.GetMore(), err
+		},
+		func(h *cellgatev1.Host) cellclient.PageToken {
+			return cellclient.PageToken{After: h.GetServiceHost(), AfterUUID: h.GetHostUuid()}
 		})
 	if err != nil {
 		return nil, err
 	}
+	resp := &cellgatev1.ListHostsResponse{Hosts: page, NextPageToken: next, UnavailableCells: unavailable}
 	if len(resp.GetHosts())+len(req.GetPageToken())+len(resp.GetNextPageToken())+len(resp.GetUnavailableCells()) == 0 {
 		resp.UnknownValues = g.unknownFilters(ctx, req)
 	}

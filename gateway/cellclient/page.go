@@ -76,15 +76,14 @@ func ReadToken(s, list string) (PageToken, error) {
 }
 
 // Pages fills one page of a list over cells, cell after cell in the order of configuration.
-// read reads at most size rows of one cell after a token. It gives the number of rows, the
-// token after the last one, and whether the cell has more. A cell that does not answer is
-// skipped and named in unavailable.
-func (cs *Cells) Pages(req listRequest,
-	read func(c *Cell, size int32, from PageToken) (rows int, next PageToken, more bool, err error),
-) (next string, unavailable []string, err error) {
+// read reads at most size rows of one cell after a token, and gives whether the cell has more; keyOf
+// gives After and AfterUUID of a row. A cell that does not answer is skipped and named in unavailable.
+func Pages[M proto.Message](cs *Cells, req listRequest,
+	read func(c *Cell, size int32, from PageToken) (rows []M, more bool, err error), keyOf func(M) PageToken,
+) (page []M, next string, unavailable []string, err error) {
 	list, err := cs.Selected(req.GetCell())
 	if err != nil {
-		return "", nil, err
+		return nil, "", nil, err
 	}
 	left := req.GetPageSize()
 	if left == 0 {
@@ -94,31 +93,37 @@ func (cs *Cells) Pages(req listRequest,
 	var from PageToken
 	if s := req.GetPageToken(); s != "" {
 		if from, err = ReadToken(s, of); err != nil {
-			return "", nil, err
+			return nil, "", nil, err
 		}
 		for len(list) > 0 && list[0].Name() != from.Cell {
 			list = list[1:]
 		}
 		if len(list) == 0 {
-			return "", nil, fault.Invalid("page_token", "is of a list over other cells: %q is not among them", from.Cell)
+			return nil, "", nil, fault.Invalid("page_token", "is of a list over other cells: %q is not among them", from.Cell)
 		}
 	}
 	for _, c := range list {
 		if left <= 0 {
-			return PageToken{List: of, Cell: c.Name()}.String(), unavailable, nil
+			return page, PageToken{List: of, Cell: c.Name()}.String(), unavailable, nil
 		}
-		rows, after, more, err := read(c, left, from)
+		got, more, err := read(c, left, from)
 		from = PageToken{}
 		if err != nil {
 			unavailable = append(unavailable, c.Name())
 			continue
 		}
-		if left -= int32(rows); more {
+		rows := FitPage(page, got)
+		page, left = append(page, rows...), left-int32(len(rows))
+		if more || len(rows) < len(got) {
+			var after PageToken
+			if len(rows) > 0 {
+				after = keyOf(rows[len(rows)-1])
+			}
 			after.List, after.Cell = of, c.Name()
-			return after.String(), unavailable, nil
+			return page, after.String(), unavailable, nil
 		}
 	}
-	return "", unavailable, nil
+	return page, "", unavailable, nil
 }
 
 // FitPage gives those first rows of a cell that fit into a page beside the rows it already

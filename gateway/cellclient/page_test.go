@@ -45,20 +45,18 @@ func TestPages_OverCells_EachRowIsListedOnce(t *testing.T) {
 		req := &cellgatev1.ListClaimsRequest{PageSize: size}
 		var all []string
 		for pages := 0; pages == 0 || req.GetPageToken() != ""; pages++ {
-			next, silent, err := cs.Pages(req, func(c *Cell, size int32, from PageToken) (int, PageToken, bool, error) {
-				var left []string
+			page, next, silent, err := Pages(cs, req, func(c *Cell, size int32, from PageToken) (got []*cellgatev1.Claim, more bool, err error) {
 				for _, row := range rows[c.Name()] {
 					if row > from.After {
-						left = append(left, row)
+						got = append(got, &cellgatev1.Claim{ClaimId: row})
 					}
 				}
-				got := left[:min(len(left), int(size))]
-				all = append(all, got...)
-				if len(got) == 0 {
-					return 0, PageToken{}, false, nil
-				}
-				return len(got), PageToken{After: got[len(got)-1]}, len(got) < len(left), nil
-			})
+				n := min(len(got), int(size))
+				return got[:n], n < len(got), nil
+			}, func(c *cellgatev1.Claim) PageToken { return PageToken{After: c.GetClaimId()} })
+			for _, c := range page {
+				all = append(all, c.GetClaimId())
+			}
 			if err != nil || len(silent) > 0 || pages > 9 {
 				t.Fatal(err, silent, pages)
 			}

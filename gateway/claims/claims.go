@@ -71,30 +71,20 @@ func (svc *Service) unpinReleased(ctx context.Context, c *cellgatev1.Claim) {
 
 // List lists live claims by cell, then by claim_id.
 func (svc *Service) List(ctx context.Context, req *cellgatev1.ListClaimsRequest) (*cellgatev1.ListClaimsResponse, error) {
-	resp := &cellgatev1.ListClaimsResponse{}
-	var err error
-	resp.NextPageToken, resp.UnavailableCells, err = svc.cells.Pages(req,
-		func(c *cellclient.Cell, size int32, from cellclient.PageToken) (int, cellclient.PageToken, bool, error) {
-			var consumers []string
-			if req.GetConsumerUuid() != "" {
-				consumers = []string{cellclient.Canonical(req.GetConsumerUuid())}
-			}
+	var consumers []string
+	if req.GetConsumerUuid() != "" {
+		consumers = []string{cellclient.Canonical(req.GetConsumerUuid())}
+	}
+	page, next, unavailable, err := cellclient.Pages(svc.cells, req,
+		func(c *cellclient.Cell, size int32, from cellclient.PageToken) ([]*cellgatev1.Claim, bool, error) {
 			got, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, &cellv1.ListClaimsRequest{
 				ConsumerUuids: consumers, HostUuid: cellclient.Canonical(req.GetHostUuid()), ProjectId: req.GetProjectId(), PageSize: size, After: from.After,
 			}, cellv1.CellSchedulerClient.ListClaims)
-			if err != nil {
-				return 0, cellclient.PageToken{}, false, err
-			}
-			rows := cellclient.FitPage(resp.Claims, got.GetClaims())
-			more := got.GetMore() || len(rows) < len(got.GetClaims())
-			resp.Claims = append(resp.Claims, rows...)
-			if len(rows) == 0 {
-				return 0, cellclient.PageToken{}, more, nil
-			}
-			return len(rows), cellclient.PageToken{After: rows[len(rows)-1].GetClaimId()}, more, nil
-		})
+			return got.GetClaims(), got.GetMore(), err
+		},
+		func(c *cellgatev1.Claim) cellclient.PageToken { return cellclient.PageToken{After: c.GetClaimId()} })
 	if err != nil {
 		return nil, err
 	}
-	return resp, ctx.Err()
+	return &cellgatev1.ListClaimsResponse{Claims: page, NextPageToken: next, UnavailableCells: unavailable}, ctx.Err()
 }
