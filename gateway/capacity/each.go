@@ -6,7 +6,6 @@ import (
 
 	"cellgate/gateway/selection"
 	"cellgate/internal/fault"
-	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -52,7 +51,7 @@ func (q *question) each(ctx context.Context, most int) (shapes []*cellgatev1.Sha
 			if f.GetLimited() {
 				out.End = cellgatev1.CapacityEnd_LIMIT
 			}
-			for _, r := range selection.RejectCounts(wire.DecodeRejects(f.GetRejects())) {
+			for _, r := range f.GetRejects() {
 				out.Rejects = selection.AddReject(out.Rejects, r)
 			}
 		}

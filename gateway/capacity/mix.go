@@ -200,7 +200,7 @@ func (m *mixture) result(full int, found *schedule.Result, end cellgatev1.Capaci
 					continue
 				}
 				shape.Hosts += int32(p.Hosts)
-				for _, r := range selection.RejectCounts(p.Rejects) {
+				for _, r := range wire.EncodeRejects(p.Rejects) {
 					shape.Rejects = selection.AddReject(shape.Rejects, r)
 				}
 			}

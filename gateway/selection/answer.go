@@ -124,14 +124,6 @@ func allocationRequest(of *schedule.Allocation) string {
 	return string(text)
 }
 
-func allocationsOf(of *schedule.Allocation) []*cellgatev1.Allocation {
-	var out []*cellgatev1.Allocation
-	for _, a := range of.Amounts {
-		out = append(out, &cellgatev1.Allocation{ProviderUuid: a.Provider.String(), ResourceClass: a.Class, Amount: int32(a.N)})
-	}
-	return out
-}
-
 // respond gives the answer once every instance has its place. Claims show their present
 // state. A host that was selected for one instance is no alternate of another.
 func (s *selection) respond() *cellgatev1.SelectDestinationsResponse {

@@ -59,7 +59,7 @@ func (s *selection) orders(m *merged, pending []int) []claimOrder {
 				ClaimId:       id,
 				ConsumerUuid:  s.instances[index].String(),
 				HostUuid:      pick.Candidate.Host.String(),
-				Allocations:   allocationsOf(takes),
+				Allocations:   wire.EncodeAmounts(takes.Amounts),
 				Ttl:           durationpb.New(s.ttl),
 				ProjectId:     s.project,
 				UserId:        s.user,

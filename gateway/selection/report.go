@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"cellgate/gateway/cellclient"
+	"cellgate/internal/wire"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
@@ -34,30 +35,8 @@ func reportOf(p *schedule.Proposal) *cellgatev1.CellReport {
 	}
 	return &cellgatev1.CellReport{
 		Outcome: cellgatev1.CellOutcome_SEARCHED,
-		Hosts:   int32(p.Hosts), Passed: int32(p.Passed), Rejects: RejectCounts(p.Rejects), Warnings: warningCounts(p.Warnings),
+		Hosts:   int32(p.Hosts), Passed: int32(p.Passed), Rejects: wire.EncodeRejects(p.Rejects), Warnings: wire.EncodeWarnings(p.Warnings),
 	}
-}
-
-func warningCounts(warnings []schedule.Warning) []*cellgatev1.WarningCount {
-	var out []*cellgatev1.WarningCount
-	for _, w := range warnings {
-		out = append(out, &cellgatev1.WarningCount{
-			Key: w.Key, Hosts: int32(w.Hosts), Example: w.Example, ExceptionClass: w.Class, ExceptionMessage: w.Message,
-		})
-	}
-	return out
-}
-
-// RejectCounts converts rejects to the form of answers.
-func RejectCounts(rejects []schedule.Reject) []*cellgatev1.RejectCount {
-	var out []*cellgatev1.RejectCount
-	for _, r := range rejects {
-		out = append(out, &cellgatev1.RejectCount{
-			Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts),
-			Example: r.Example, ExceptionClass: r.Class, ExceptionMessage: r.Message,
-		})
-	}
-	return out
 }
 
 // cellReports gives the reports of the cells, in their order, without cells that were neither

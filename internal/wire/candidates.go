@@ -137,18 +137,17 @@ func ascending(column string, indices []int32, n int) error {
 }
 
 func allocationOf(a *schedule.Allocation) *cellv1.HostAllocation {
-	out := &cellv1.HostAllocation{}
-	for _, x := range a.Amounts {
-		out.Allocations = append(out.Allocations, &cellgatev1.Allocation{
-			ProviderUuid: x.Provider.String(), ResourceClass: x.Class, Amount: int32(x.N),
-		})
-	}
+	out := &cellv1.HostAllocation{Allocations: EncodeAmounts(a.Amounts)}
 	for _, m := range a.Mappings {
-		group := &cellv1.GroupProviders{Suffix: m.Suffix}
-		for _, p := range m.Providers {
-			group.ProviderUuids = append(group.ProviderUuids, p.String())
-		}
-		out.Mappings = append(out.Mappings, group)
+		out.Mappings = append(out.Mappings, &cellv1.GroupProviders{Suffix: m.Suffix, ProviderUuids: IDTexts(m.Providers)})
+	}
+	return out
+}
+
+// EncodeAmounts encodes the amounts of an allocation; nil for none.
+func EncodeAmounts(amounts []schedule.ProviderAmount) (out []*cellgatev1.Allocation) {
+	for _, x := range amounts {
+		out = append(out, &cellgatev1.Allocation{ProviderUuid: x.Provider.String(), ResourceClass: x.Class, Amount: int32(x.N)})
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
 
@@ -14,17 +15,12 @@ func EncodeProposal(p *schedule.Proposal) *cellv1.Proposal {
 		Passed:     int32(p.Passed),
 		Rejects:    EncodeRejects(p.Rejects),
 		GroupHosts: make([]*cellv1.GroupHost, len(p.GroupHosts)),
-		Bounds:     boundsOf(p.Bounds), Candidates: columnsOf(p.Candidates), Multipliers: boundsOf(p.Multipliers),
+		Bounds:     boundsOf(p.Bounds), Candidates: columnsOf(p.Candidates), Multipliers: boundsOf(p.Multipliers), Warnings: EncodeWarnings(p.Warnings),
 	}
 	for i, g := range p.GroupHosts {
 		out.GroupHosts[i] = &cellv1.GroupHost{
 			HostUuid: g.Host.String(), ServiceHost: g.ServiceHost, Members: int32(g.Members),
 		}
-	}
-	for _, w := range p.Warnings {
-		out.Warnings = append(out.Warnings, &cellv1.Warning{
-			Key: w.Key, Hosts: int32(w.Hosts), Example: w.Example, ExceptionClass: w.Class, ExceptionMessage: w.Message,
-		})
 	}
 	out.NearMisses = EncodeNearMisses(p.NearMisses)
 	out.Forecast = forecastOf(p.Forecast)
@@ -49,7 +45,7 @@ func DecodeProposal(p *cellv1.Proposal) (*schedule.Proposal, error) {
 			Key: w.GetKey(), Hosts: int(w.GetHosts()), Example: w.GetExample(), Class: w.GetExceptionClass(), Message: w.GetExceptionMessage(),
 		})
 	}
-	out.Rejects = DecodeRejects(p.GetRejects())
+	out.Rejects = rejectsFrom(p.GetRejects())
 	for i, g := range p.GetGroupHosts() {
 		id, err := schedule.ParseID(g.GetHostUuid())
 		if err != nil {
@@ -120,11 +116,21 @@ func novaExceptionFrom(r *cellv1.NovaException) *schedule.NovaException {
 	}
 }
 
+// EncodeWarnings encodes what cannot be read of hosts that pass; nil for none.
+func EncodeWarnings(warnings []schedule.Warning) (out []*cellgatev1.WarningCount) {
+	for _, w := range warnings {
+		out = append(out, &cellgatev1.WarningCount{
+			Key: w.Key, Hosts: int32(w.Hosts), Example: w.Example, ExceptionClass: w.Class, ExceptionMessage: w.Message,
+		})
+	}
+	return out
+}
+
 // EncodeRejects encodes the reasons why hosts did not pass.
-func EncodeRejects(rejects []schedule.Reject) []*cellv1.Reject {
-	out := make([]*cellv1.Reject, len(rejects))
+func EncodeRejects(rejects []schedule.Reject) []*cellgatev1.RejectCount {
+	out := make([]*cellgatev1.RejectCount, len(rejects))
 	for i, r := range rejects {
-		out[i] = &cellv1.Reject{
+		out[i] = &cellgatev1.RejectCount{
 			Filter: r.Filter, Detail: r.Detail, Hosts: int32(r.Hosts),
 			Example: r.Example, ExceptionClass: r.Class, ExceptionMessage: r.Message,
 		}
@@ -132,8 +138,8 @@ func EncodeRejects(rejects []schedule.Reject) []*cellv1.Reject {
 	return out
 }
 
-// DecodeRejects reverses EncodeRejects; nil for none.
-func DecodeRejects(in []*cellv1.Reject) []schedule.Reject {
+// rejectsFrom reverses EncodeRejects; nil for none.
+func rejectsFrom(in []*cellgatev1.RejectCount) []schedule.Reject {
 	if len(in) == 0 {
 		return nil
 	}
