@@ -193,11 +193,11 @@ func (g *Gateway) resolveAggregates(fields []namedField) error {
 	if len(fields) == 0 {
 		return nil
 	}
-	byName, silent := map[string][]string{}, []string(nil)
+	byName, silent := map[string][]string{}, cellclient.Missing{}
 	for _, c := range g.cells.All {
 		s := c.LastSummary()
 		if s == nil {
-			silent = append(silent, c.Name())
+			silent.Add(c, nil)
 		}
 		for i, uuid := range s.GetAggregates() {
 			if i >= len(s.GetAggregateNames()) {
@@ -216,9 +216,8 @@ func (g *Gateway) resolveAggregates(fields []namedField) error {
 			*f.at = uuids[0]
 		case len(uuids) > 1:
 			wrong = append(wrong, ambiguous(f.path, name, "aggregates", uuids))
-		case len(silent) > 0:
-			return fault.New(fault.CellUnavailable, "aggregate %q is not in the cells that answered; these did not: %s", name, strings.Join(silent, ", ")).
-				With("cells", strings.Join(silent, ","))
+		case silent.Len() > 0:
+			return silent.Fault("aggregate %q is not in the cells that answered; these did not", name)
 		default:
 			like := ""
 			if len(wrong) == 0 { // it compares all names: once per request is enough

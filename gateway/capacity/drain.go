@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -71,13 +70,14 @@ func (svc *Service) PlanDrain(ctx context.Context, req *cellgatev1.PlanDrainRequ
 // checkDrained refuses hosts that no cell has.
 func (q *question) checkDrained(ctx context.Context, names []string) error {
 	found := map[string]bool{}
-	var silent, reasons, skipped []string
+	var skipped []string
+	var missing cellclient.Missing
 	for _, c := range q.cells {
 		switch {
 		case c.skip != "":
 			skipped = append(skipped, c.Name()+" is "+c.skip)
 		case c.err != nil:
-			silent, reasons = append(silent, c.Name()), append(reasons, c.Name()+" ("+cellclient.ReasonOf(c.err)+")")
+			missing.Add(c.Cell, c.err)
 		default:
 			for _, h := range c.trial.Started.GetDrained() {
 				for _, name := range h.GetAsked() {
@@ -91,9 +91,8 @@ func (q *question) checkDrained(ctx context.Context, names []string) error {
 		if found[name] {
 			continue
 		}
-		if len(silent) > 0 {
-			return fault.New(fault.CellUnavailable, "host %q may be in a cell that does not answer: %s", name, strings.Join(reasons, ", ")).
-				With("cells", strings.Join(silent, ","))
+		if missing.Len() > 0 {
+			return missing.Fault("host %q may be in a cell that does not answer", name)
 		}
 		problem := fmt.Sprintf("no cell that takes instances has a host %q", name)
 		if len(wrong) == 0 { // SimilarHost compares all names: once per request is enough

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -253,25 +252,19 @@ func (q *question) checkAnswered() error {
 
 // oneAnswers gives an error that begins with message if cells failed and no other one of cells answers.
 func oneAnswers(cells []*trialCell, message string) error {
-	var errs []error
-	var names, reasons []string
+	var missing cellclient.Missing
 	for _, c := range cells {
 		switch {
 		case c.err != nil:
-			errs, names = append(errs, c.err), append(names, c.Name())
-			reasons = append(reasons, c.Name()+" ("+cellclient.ReasonOf(c.err)+")")
+			missing.Add(c.Cell, c.err)
 		case c.trial != nil:
 			return nil
 		}
 	}
-	if len(errs) == 0 {
+	if missing.Len() == 0 {
 		return nil
 	}
-	text, all := message+": "+strings.Join(reasons, "; "), strings.Join(names, ",")
-	if e := cellclient.Overloaded(errs, "%s", text); e != nil {
-		return e.With("cells", all)
-	}
-	return fault.New(fault.CellUnavailable, "%s", text).With("cells", all)
+	return missing.Fault("%s", message)
 }
 
 func (q *question) endTrials() {

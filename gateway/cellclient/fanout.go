@@ -120,25 +120,52 @@ func (cs *Cells) Names() []string {
 	return names
 }
 
-// NotFound gives the error of a search that found nothing: NOT_FOUND if every cell answered;
-// OVERLOADED if a cell that did not answer is overloaded; else CELL_UNAVAILABLE, since the
-// object may be in a cell that did not answer.
+// Missing are cells that a request lacks, and why. The zero value has none.
+type Missing struct {
+	names, texts []string
+	errs         []error
+}
+
+// Add adds a cell; err is why it did not answer, nil if it was not asked.
+func (m *Missing) Add(c *Cell, err error) {
+	text := c.Name()
+	if err != nil {
+		text += " (" + ReasonOf(err) + ")"
+		m.errs = append(m.errs, err)
+	}
+	m.names, m.texts = append(m.names, c.Name()), append(m.texts, text)
+}
+
+// Len is the number of the cells.
+func (m *Missing) Len() int { return len(m.names) }
+
+// String lists the cells with their reasons.
+func (m *Missing) String() string { return strings.Join(m.texts, "; ") }
+
+// Names lists the names of the cells, separated by commas.
+func (m *Missing) Names() string { return strings.Join(m.names, ",") }
+
+// Fault gives OVERLOADED if a cell is overloaded, else CELL_UNAVAILABLE. The cells follow the text.
+func (m *Missing) Fault(format string, args ...any) *fault.Error {
+	format, args = format+": %s", append(args, m)
+	e := Overloaded(m.errs, format, args...)
+	if e == nil {
+		e = fault.New(fault.CellUnavailable, format, args...)
+	}
+	return e.With("cells", m.Names())
+}
+
+// NotFound gives the error of a search that found nothing: NOT_FOUND if every cell answered, else that of Missing,
+// since the object may be in a cell that did not answer.
 func NotFound[T any](replies []Reply[T], what string) error {
-	var missing, names []string
-	var errs []error
+	var missing Missing
 	for _, r := range replies {
 		if r.Err != nil {
-			errs = append(errs, r.Err)
-			missing = append(missing, r.Cell.Name()+" ("+ReasonOf(r.Err)+")")
-			names = append(names, r.Cell.Name())
+			missing.Add(r.Cell, r.Err)
 		}
 	}
-	if e := Overloaded(errs, "%s is not in the cells that answered; these did not: %s", what, strings.Join(missing, "; ")); e != nil {
-		return e.With("cells", strings.Join(names, ","))
-	}
-	if len(missing) > 0 {
-		return fault.New(fault.CellUnavailable, "%s is not in the cells that answered; these did not: %s", what, strings.Join(missing, "; ")).
-			With("cells", strings.Join(names, ","))
+	if missing.Len() > 0 {
+		return missing.Fault("%s is not in the cells that answered; these did not", what)
 	}
 	return fault.New(fault.NotFound, "there is no %s", what)
 }

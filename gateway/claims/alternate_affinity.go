@@ -3,7 +3,6 @@ package claims
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -92,14 +91,15 @@ func (svc *Service) otherMembers(ctx context.Context, h claimIn) ([]string, erro
 	}
 	request := &schedule.Request{Group: &schedule.Group{UUID: group, Policy: schedule.Affinity}}
 	query := &cellv1.Query{Placement: wire.EncodePlacement(request, svc.rules), Limit: 1}
-	var hosts, lost, names []string
+	var hosts []string
+	var missing cellclient.Missing
 	enabled := slices.DeleteFunc(slices.Clone(svc.cells.All), (*cellclient.Cell).Disabled)
 	for _, r := range cellclient.AskAll(ctx, enabled, func(ctx context.Context, c *cellclient.Cell) (*cellv1.Proposal, error) {
 		p, _, err := c.Propose(ctx, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
 		return p, err
 	}) {
 		if r.Err != nil {
-			lost, names = append(lost, r.Cell.Name()+" ("+cellclient.ReasonOf(r.Err)+")"), append(names, r.Cell.Name())
+			missing.Add(r.Cell, r.Err)
 		}
 		for _, m := range r.Got.GetGroupHosts() {
 			members := m.GetMembers()
@@ -115,11 +115,8 @@ func (svc *Service) otherMembers(ctx context.Context, h claimIn) ([]string, erro
 	if ctx.Err() != nil {
 		return hosts, ctx.Err()
 	}
-	if len(lost) > 0 {
-		slices.Sort(lost)
-		slices.Sort(names)
-		return hosts, fault.New(fault.CellUnavailable, "members of server group %s may be in cells that do not answer: %s",
-			h.claim.GetGroupUuid(), strings.Join(lost, "; ")).With("cells", strings.Join(names, ","))
+	if missing.Len() > 0 {
+		return hosts, missing.Fault("members of server group %s may be in cells that do not answer", h.claim.GetGroupUuid())
 	}
 	return hosts, nil
 }

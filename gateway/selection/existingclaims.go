@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
-	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -28,17 +27,16 @@ func (s *selection) confirmedVisible() error {
 		return nil
 	}
 	cells := s.svc.claims.ConfirmedIn(s.req.GetRequestId(), s.fingerprint)
-	var missing []string
+	var missing cellclient.Missing
 	for i, c := range s.svc.cells.All {
 		if !s.cells[i].answered && slices.Contains(cells, c) {
-			missing = append(missing, c.Name())
+			missing.Add(c, nil)
 		}
 	}
-	if len(missing) == 0 {
+	if missing.Len() == 0 {
 		return nil
 	}
-	return fault.New(fault.CellUnavailable, "request_id %q: claims of this request are confirmed in cells that do not answer: %s",
-		s.req.GetRequestId(), strings.Join(missing, ", ")).With("cells", strings.Join(missing, ","))
+	return missing.Fault("request_id %q: claims of this request are confirmed in cells that do not answer", s.req.GetRequestId())
 }
 
 // heldElsewhere asks the enabled cells that routing left out for live claims of the

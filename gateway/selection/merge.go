@@ -252,22 +252,13 @@ func (s *selection) markUnavailable(ctx context.Context, cell int, err error) {
 	}
 }
 
-// lostErrors gives the error of each lost cell, and nil for each other cell.
-func (s *selection) lostErrors() []error {
-	var out []error
-	for _, c := range s.cells {
-		out = append(out, c.lost)
-	}
-	return out
-}
-
-// lostReasons gives the name and reason of each lost cell, in the order of configuration.
-func (s *selection) lostReasons() []string {
-	var out []string
+// lost gives the cells that are left out of the rest of the request.
+func (s *selection) lost() *cellclient.Missing {
+	var out cellclient.Missing
 	for i, c := range s.svc.cells.All {
-		if s.cells[i].lost != nil {
-			out = append(out, c.Name()+" ("+cellclient.ReasonOf(s.cells[i].lost)+")")
+		if err := s.cells[i].lost; err != nil {
+			out.Add(c, err)
 		}
 	}
-	return out
+	return &out
 }

@@ -2,8 +2,8 @@ package selection
 
 import (
 	"slices"
-	"strings"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/gateway/claims"
 	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
@@ -79,17 +79,16 @@ func (s *selection) sourceVisible() error {
 	if d := s.request.Destination; d != nil {
 		own = d.Cell
 	}
-	var missing []string
+	var missing cellclient.Missing
 	for i, c := range s.svc.cells.All {
 		if !s.cells[i].answered && (own == "" || c.UUID() == own) {
-			missing = append(missing, c.Name())
+			missing.Add(c, nil)
 		}
 	}
-	if len(missing) == 0 {
+	if missing.Len() == 0 {
 		return nil
 	}
-	return fault.New(fault.CellUnavailable, "the claim that instance %s holds may be in cells that do not answer: %s",
-		s.instances[0], strings.Join(missing, ", ")).With("cells", strings.Join(missing, ","))
+	return missing.Fault("the claim that instance %s holds may be in cells that do not answer", s.instances[0])
 }
 
 // excludeHost excludes a host from the request.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
@@ -23,14 +22,14 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 	if len(s.instances) > 1 {
 		which = fmt.Sprintf(" for instance %d of %d (%s)", index+1, len(s.instances), s.instances[index])
 	}
-	lost := s.lostReasons()
-	if len(lost) > 0 {
-		if e := cellclient.Overloaded(s.lostErrors(), "no valid host was found%s in the cells that answered; these could not be used: %s", which, strings.Join(lost, "; ")); e != nil {
-			return e.With("cells", s.lostNames())
+	lost := s.lost()
+	if lost.Len() > 0 {
+		if e := lost.Fault("no valid host was found%s in the cells that answered; these could not be used", which); e.Kind == fault.Overloaded {
+			return e
 		}
-	}
-	if len(lost) > 0 && !slices.ContainsFunc(s.cells, func(c cellState) bool { return c.answered }) {
-		return fault.New(fault.CellUnavailable, "no cell that the request may use answered%s: %s", which, strings.Join(lost, "; ")).With("cells", s.lostNames())
+		if !slices.ContainsFunc(s.cells, func(c cellState) bool { return c.answered }) {
+			return lost.Fault("no cell that the request may use answered%s", which)
+		}
 	}
 	// The reports must be of the failed instance, not of the first one.
 	for i := range s.cells {
@@ -60,13 +59,13 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 	s.whyNot(ctx, m, m.result, instances, patient).addTo(detail)
 	detail.TenantMessage = tenantMessage(detail)
 	message := noHostMessage(detail, which)
-	if len(lost) == 0 {
+	if lost.Len() == 0 {
 		detail.UnknownValues = s.svc.unknown(ctx, s.req.GetRequestSpec())
 		message = strings.Join(append([]string{message}, detail.UnknownValues...), "; ")
 	}
 	e := fault.New(fault.NoValidHost, "%s", message)
-	if len(lost) > 0 {
-		e = fault.New(fault.CellUnavailable, "%s; these cells did not answer, and may have one: %s", e.Message, strings.Join(lost, "; ")).With("cells", s.lostNames())
+	if lost.Len() > 0 {
+		e = lost.Fault("%s; these cells did not answer, and may have one", e.Message)
 	}
 	e.Detail = detail
 	return e
@@ -75,17 +74,6 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 // sortRejects sorts by number of hosts, the most first.
 func sortRejects(d *cellgatev1.NoValidHost) {
 	slices.SortStableFunc(d.Rejects, func(a, b *cellgatev1.RejectCount) int { return cmp.Compare(b.GetHosts(), a.GetHosts()) })
-}
-
-// lostNames are the names of the lost cells, separated by commas.
-func (s *selection) lostNames() string {
-	var names []string
-	for i, c := range s.svc.cells.All {
-		if s.cells[i].lost != nil {
-			names = append(names, c.Name())
-		}
-	}
-	return strings.Join(names, ",")
 }
 
 // AddReject adds a reject to counts, to the count of the same filter and detail if there is one.

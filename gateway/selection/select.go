@@ -277,7 +277,7 @@ func (s *selection) place(ctx context.Context) error {
 type progress struct{ lost, rejections, retriesAfterUnknown int }
 
 func (s *selection) progress() progress {
-	p := progress{lost: len(s.lostReasons()), rejections: len(s.rejections)}
+	p := progress{lost: s.lost().Len(), rejections: len(s.rejections)}
 	for _, c := range s.cells {
 		p.retriesAfterUnknown += c.retriesAfterUnknown
 	}
@@ -327,7 +327,7 @@ func (s *selection) pending() []int {
 // membersVisible refuses to place a member of a group with hard affinity if no other member
 // is visible and a cell does not answer: the other members could be there.
 func (s *selection) membersVisible(m *merged) error {
-	if !hardAffinity(s.request) || len(s.request.Group.Hosts) > 0 || len(s.lostReasons()) == 0 {
+	if !hardAffinity(s.request) || len(s.request.Group.Hosts) > 0 || s.lost().Len() == 0 {
 		return nil
 	}
 	for _, p := range m.result.First {
@@ -335,11 +335,7 @@ func (s *selection) membersVisible(m *merged) error {
 			return nil
 		}
 	}
-	if e := cellclient.Overloaded(s.lostErrors(), "members of server group %s may be in cells that do not answer: %s", s.request.Group.UUID, strings.Join(s.lostReasons(), "; ")); e != nil {
-		return e.With("cells", s.lostNames())
-	}
-	return fault.New(fault.CellUnavailable, "members of server group %s may be in cells that do not answer: %s",
-		s.request.Group.UUID, strings.Join(s.lostReasons(), "; ")).With("cells", s.lostNames())
+	return s.lost().Fault("members of server group %s may be in cells that do not answer", s.request.Group.UUID)
 }
 
 // explain gives the error to answer with. If the deadline passed, it names the cells that
@@ -350,14 +346,15 @@ func (s *selection) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &named):
 	case errors.Is(err, context.DeadlineExceeded):
-		if e := s.contended(); e != nil && len(s.lostReasons()) == 0 {
+		lost := s.lost()
+		if e := s.contended(); e != nil && lost.Len() == 0 {
 			return e
 		}
 		message := "the request's deadline passed"
-		if lost := s.lostReasons(); len(lost) > 0 {
-			message += "; " + strings.Join(lost, "; ")
+		if lost.Len() > 0 {
+			message += "; " + lost.String()
 		}
-		err = fault.Wrap(fault.CellUnavailable, err, "%s", message).With("cells", s.lostNames())
+		err = fault.Wrap(fault.CellUnavailable, err, "%s", message).With("cells", lost.Names())
 	case errors.Is(err, context.Canceled):
 		return err
 	}

@@ -2,8 +2,8 @@ package selection
 
 import (
 	"slices"
-	"strings"
 
+	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
 	"cellgate/schedule"
 )
@@ -19,21 +19,18 @@ func (svc *Service) resolveTenant(r *schedule.Request) error {
 	if r.Tenant == "" {
 		return nil
 	}
-	var unknown []string
+	var unknown cellclient.Missing
 	for _, c := range svc.cells.All {
 		switch s := c.LastSummary(); {
 		case s != nil && slices.Contains(s.GetTenants(), r.Tenant):
 			return nil
 		case s == nil && !c.Disabled():
-			unknown = append(unknown, c.Name())
+			unknown.Add(c, nil)
 		}
 	}
 	switch {
-	case len(unknown) > 0:
-		names := strings.Join(unknown, ", ")
-		return fault.New(fault.CellUnavailable,
-			"no aggregate known is named for tenant %s, but these cells have not answered yet: %s", r.Tenant, names).
-			With("cells", strings.Join(unknown, ","))
+	case unknown.Len() > 0:
+		return unknown.Fault("no aggregate known is named for tenant %s, but these cells have not answered yet", r.Tenant)
 	case svc.rules.TenantsRequireAggregate():
 		return fault.New(fault.NoValidHost, "No valid host was found. No hosts available for tenant %s: no aggregate is named for it", r.Tenant)
 	}
