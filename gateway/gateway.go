@@ -135,12 +135,12 @@ func New(cfg Config, deps Deps) (*Gateway, error) {
 		return nil, err
 	}
 	g.gates = newGates(g, deps.Legacy)
-	g.decisions = decisions.New(g.cells, cfg.DecisionQueue, cfg.ClaimBudget, g.log, g.now, g.tel)
-	g.claims = claims.New(claims.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget}, claims.Deps{
+	g.decisions = decisions.New(g.cells, cfg.DecisionQueue, g.log, g.now, g.tel)
+	g.claims = claims.New(claims.Deps{
 		Cells: g.cells, Rules: decideBy.Plain(""), Unscheduled: func(c *cellclient.Cell) bool { return g.gates[c].Only() },
 		Log: g.log, Now: g.now, Telemetry: g.tel,
 	})
-	g.selector = selection.New(selection.Config{ProposeBudget: cfg.ProposeBudget, ClaimBudget: cfg.ClaimBudget, KeepOrder: cfg.KeepOrder, HintExpressions: cfg.HintExpressions}, selection.Deps{
+	g.selector = selection.New(selection.Config{KeepOrder: cfg.KeepOrder, HintExpressions: cfg.HintExpressions}, selection.Deps{
 		Cells: g.cells, Claims: g.claims, Decisions: g.decisions, Rules: decideBy, Gates: g.gates, Log: g.log, Now: g.now, Telemetry: g.tel, Segments: deps.Segments,
 		UnknownValues: g.unknownValues,
 	})

@@ -30,7 +30,7 @@ type Cell struct {
 }
 
 func newCell(cfg CellConfig, dial func(string) (*grpc.ClientConn, error), cs *Cells) (*Cell, error) {
-	c := &Cell{cfg: cfg, Telemetry: cs.tel.Link(cfg.Name), proposeBudget: cs.cfg.ProposeBudget, ClaimBudget: cs.cfg.ClaimBudget}
+	c := &Cell{cfg: cfg, Telemetry: cs.tel.Link(cfg.Name), proposeBudget: cs.ProposeBudget, ClaimBudget: cs.ClaimBudget}
 	for _, target := range cfg.Replicas {
 		conn, err := dial(target)
 		if err != nil {

@@ -34,7 +34,7 @@ type Deps struct {
 type Cells struct {
 	// All has them in the order of configuration; it is not changed.
 	All []*Cell
-	cfg Config
+	Config
 	log *slog.Logger
 	now func() time.Time
 	tel *telemetry.Gateway
@@ -47,7 +47,7 @@ type Cells struct {
 
 // New makes the cells and their connections. It sends nothing; Watch and the first call do.
 func New(list []CellConfig, cfg Config, deps Deps) (*Cells, error) {
-	cs := &Cells{cfg: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry}
+	cs := &Cells{Config: cfg, log: deps.Log, now: deps.Now, tel: deps.Telemetry}
 	cs.ctx, cs.end = context.WithCancel(context.Background())
 	for _, c := range list {
 		made, err := newCell(c, deps.Dial, cs)

@@ -71,7 +71,7 @@ func (cs *Cells) probe(ctx context.Context, r *Replica, answered func(context.Co
 		return
 	}
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, cs.cfg.Breaker.ProbeBudget)
+	bounded, cancel := context.WithTimeout(ctx, cs.Breaker.ProbeBudget)
 	defer cancel()
 	_, err = cs.summaryOf(bounded, r)
 	switch {
@@ -81,7 +81,7 @@ func (cs *Cells) probe(ctx context.Context, r *Replica, answered func(context.Co
 	case ctx.Err() != nil:
 		p.leave(excused, err)
 	default:
-		budget := cs.cfg.Breaker.ProbeBudget
+		budget := cs.Breaker.ProbeBudget
 		t := timing{took: time.Since(began), budget: budget, fair: budget, given: budget}
 		if t.took >= budget {
 			err = tooSlow(err, r.cell, budget)

@@ -65,7 +65,7 @@ func newReplica(c *Cell, addr string, conn *grpc.ClientConn, cs *Cells) *Replica
 		tasks: &cs.Tasks, call: r.searchBatch, calls: maxBatches, items: maxFound, bytes: maxBatchBytes,
 		sizeOf: func(id string) (int, int) { return 1, len(id) },
 	}
-	r.breaker = newBreaker(cs.cfg.Breaker, func(ch change) { cs.breakerChanged(r, ch) })
+	r.breaker = newBreaker(cs.Breaker, func(ch change) { cs.breakerChanged(r, ch) })
 	return r
 }
 

@@ -21,7 +21,7 @@ import (
 // The stored answer then selects the new host, so repeats of the request that made the claim
 // get that host. A claim that is already on the host is not changed.
 func (svc *Service) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlternateRequest) (*cellgatev1.Claim, error) {
-	cells, err := svc.cells.Selected(req.GetCell())
+	cells, err := svc.Cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (svc *Service) ClaimAlternate(ctx context.Context, req *cellgatev1.ClaimAlt
 		}
 	}
 	op := &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Swap{Swap: swap}}
-	out, err := h.in.ChangeClaim(ctx, svc.cfg.ClaimBudget, op)
+	out, err := h.in.ChangeClaim(ctx, svc.Cells.ClaimBudget, op)
 	if err != nil {
 		// If the outcome is unknown, the group stays pinned for both hosts until the pins expire.
 		if fault.KindOf(err) != fault.OutcomeUnknown && ctx.Err() == nil {
@@ -78,8 +78,8 @@ type claimIn struct {
 // that has it ends the search.
 func (svc *Service) claimWithOrigin(ctx context.Context, cells []*cellclient.Cell, consumer, id string) (claimIn, error) {
 	has := func(r *cellv1.ListClaimsResponse) bool { return hasClaim(r.GetClaims(), id) }
-	replies := cellclient.Search(ctx, svc.cells, cells, 0, has, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListClaimsResponse, error) {
-		return cellclient.Call(ctx, c, svc.cfg.ClaimBudget, &cellv1.ListClaimsRequest{ConsumerUuids: []string{consumer}, WantOrigins: true},
+	replies := cellclient.Search(ctx, svc.Cells, cells, 0, has, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListClaimsResponse, error) {
+		return cellclient.Call(ctx, c, svc.Cells.ClaimBudget, &cellv1.ListClaimsRequest{ConsumerUuids: []string{consumer}, WantOrigins: true},
 			cellv1.CellSchedulerClient.ListClaims)
 	})
 	if ctx.Err() != nil {

@@ -37,7 +37,7 @@ func (svc *Service) moveAffinity(ctx context.Context, h claimIn, to string, ttl 
 		return nil, fault.New(fault.CellUnavailable, "server group %s has no arbiter: no cell is enabled", group)
 	}
 	back := func() {
-		svc.cells.Background(ctx, func(ctx context.Context) { svc.movePin(ctx, arbiter, group, id, old, ttl) })
+		svc.Cells.Background(ctx, func(ctx context.Context) { svc.movePin(ctx, arbiter, group, id, old, ttl) })
 	}
 	pinned, err := svc.movePin(ctx, arbiter, group, id, to, ttl)
 	switch {
@@ -63,7 +63,7 @@ func (svc *Service) moveAffinity(ctx context.Context, h claimIn, to string, ttl 
 // movePin moves a claim's hold of its group's pin to another service host. It gives the host
 // that the group is pinned to afterwards, which may be another claim's.
 func (svc *Service) movePin(ctx context.Context, arbiter *cellclient.Cell, group, claim, to string, ttl time.Duration) (string, error) {
-	outcomes, _, err := arbiter.Operate(ctx, svc.cfg.ClaimBudget, []*cellv1.ClaimOp{
+	outcomes, _, err := arbiter.Operate(ctx, svc.Cells.ClaimBudget, []*cellv1.ClaimOp{
 		{Op: &cellv1.ClaimOp_Unpin{Unpin: &cellv1.GroupUnpin{GroupUuid: group, ClaimId: claim}}},
 		{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{GroupUuid: group, ServiceHost: to, ClaimId: claim, Ttl: durationpb.New(ttl + PinMargin)}}},
 	})
@@ -90,10 +90,10 @@ func (svc *Service) otherMembers(ctx context.Context, h claimIn) ([]string, erro
 		return nil, fault.Wrap(fault.Internal, err, "claim %s has a group without a uuid", h.claim.GetClaimId())
 	}
 	request := &schedule.Request{Group: &schedule.Group{UUID: group, Policy: schedule.Affinity}}
-	query := &cellv1.Query{Placement: wire.EncodePlacement(request, svc.rules), Limit: 1}
+	query := &cellv1.Query{Placement: wire.EncodePlacement(request, svc.Rules), Limit: 1}
 	var hosts []string
 	var missing cellclient.Missing
-	enabled := slices.DeleteFunc(slices.Clone(svc.cells.All), (*cellclient.Cell).Disabled)
+	enabled := slices.DeleteFunc(slices.Clone(svc.Cells.All), (*cellclient.Cell).Disabled)
 	for _, r := range cellclient.AskAll(ctx, enabled, func(ctx context.Context, c *cellclient.Cell) (*cellv1.Proposal, error) {
 		p, _, err := c.Propose(ctx, cellclient.StepBudget(ctx, c.ProposeBudget()), query, nil)
 		return p, err

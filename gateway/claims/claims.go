@@ -21,7 +21,7 @@ func (svc *Service) liveClaims(consumers ...string) func(context.Context, *cellc
 		for _, uuid := range consumers {
 			req.ConsumerUuids = append(req.ConsumerUuids, cellclient.Canonical(uuid))
 		}
-		resp, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
+		resp, err := cellclient.Call(ctx, c, svc.Cells.ClaimBudget, req, cellv1.CellSchedulerClient.ListClaims)
 		return slices.DeleteFunc(resp.GetClaims(), func(c *cellgatev1.Claim) bool { return !OnCompute(c) }), err
 	}
 }
@@ -35,12 +35,12 @@ func hasClaim(claims []*cellgatev1.Claim, id string) bool {
 // order of CompareClaims: of a move, the source until the move is confirmed. After a claim was
 // found, Get waits for silent cells only for ProposeBudget, since a second claim is rare.
 func (svc *Service) Get(ctx context.Context, req *cellgatev1.GetClaimRequest) (best, other *cellgatev1.Claim, err error) {
-	cells, err := svc.cells.Selected(req.GetCell())
+	cells, err := svc.Cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, nil, err
 	}
 	has := func(claims []*cellgatev1.Claim) bool { return len(claims) > 0 }
-	replies := cellclient.Search(ctx, svc.cells, cells, svc.cfg.ProposeBudget, has, svc.liveClaims(req.GetConsumerUuid()))
+	replies := cellclient.Search(ctx, svc.Cells, cells, svc.Cells.ProposeBudget, has, svc.liveClaims(req.GetConsumerUuid()))
 	for _, r := range replies {
 		for _, c := range r.Got {
 			if ConfirmedApart(c, best) {
@@ -66,7 +66,7 @@ func (svc *Service) unpinReleased(ctx context.Context, c *cellgatev1.Claim) {
 	if c.GetGroupUuid() == "" {
 		return
 	}
-	svc.cells.Background(ctx, func(ctx context.Context) { svc.Unpin(ctx, c.GetGroupUuid(), []string{c.GetClaimId()}) })
+	svc.Cells.Background(ctx, func(ctx context.Context) { svc.Unpin(ctx, c.GetGroupUuid(), []string{c.GetClaimId()}) })
 }
 
 // List lists live claims by cell, then by claim_id.
@@ -75,9 +75,9 @@ func (svc *Service) List(ctx context.Context, req *cellgatev1.ListClaimsRequest)
 	if req.GetConsumerUuid() != "" {
 		consumers = []string{cellclient.Canonical(req.GetConsumerUuid())}
 	}
-	page, next, unavailable, err := cellclient.Pages(svc.cells, req,
+	page, next, unavailable, err := cellclient.Pages(svc.Cells, req,
 		func(c *cellclient.Cell, size int32, from cellclient.PageToken) ([]*cellgatev1.Claim, bool, error) {
-			got, err := cellclient.Call(ctx, c, svc.cfg.ClaimBudget, &cellv1.ListClaimsRequest{
+			got, err := cellclient.Call(ctx, c, svc.Cells.ClaimBudget, &cellv1.ListClaimsRequest{
 				ConsumerUuids: consumers, HostUuid: cellclient.Canonical(req.GetHostUuid()), ProjectId: req.GetProjectId(), PageSize: size, After: from.After,
 			}, cellv1.CellSchedulerClient.ListClaims)
 			return got.GetClaims(), got.GetMore(), err

@@ -25,7 +25,7 @@ const maxRetakes = 2
 // So a claim is only confirmed after a search that began while it was live, whoever
 // reinstated it, and however often a confirm is sent.
 func (svc *Service) Confirm(ctx context.Context, req *cellgatev1.ConfirmClaimRequest) (*cellgatev1.Claim, error) {
-	cells, err := svc.cells.Selected(req.GetCell())
+	cells, err := svc.Cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (svc *Service) Confirm(ctx context.Context, req *cellgatev1.ConfirmClaimReq
 func (svc *Service) confirmIn(ctx context.Context, cells []*cellclient.Cell, req *cellgatev1.ConfirmClaimRequest, lease *timestamppb.Timestamp) (*cellclient.Cell, *cellv1.ClaimOutcome, error) {
 	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: cellclient.Canonical(req.GetConsumerUuid()), Reinstate: true, Lease: lease}
 	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ClaimOutcome, error) {
-		return c.OperateOne(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
+		return c.OperateOne(ctx, svc.Cells.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
 	})
 	var refusals []error
 	buried, unknown := error(nil), false

@@ -77,10 +77,10 @@ type arrival struct {
 func (m *unfinishedMoves) unsettled(ctx context.Context, svc *Service, seen []*cellFindings) (moves []arrival) {
 	for _, s := range seen {
 		for _, in := range s.movedIn {
-			switch from := svc.cells.Named(in.GetFromCell()); {
+			switch from := svc.Cells.Named(in.GetFromCell()); {
 			case m.isSettled(in.GetClaimId()):
 			case from == nil:
-				svc.log.DebugContext(ctx, "the source of a move is in a cell that is not configured", "cell", in.GetFromCell(), "claim", in.GetFromClaimId())
+				svc.Log.DebugContext(ctx, "the source of a move is in a cell that is not configured", "cell", in.GetFromCell(), "claim", in.GetFromClaimId())
 			default:
 				moves = append(moves, arrival{in, from, s.cell})
 			}
@@ -106,10 +106,10 @@ func (m *unfinishedMoves) find(ctx context.Context, svc *Service, seen []*cellFi
 		if ctx.Err() != nil {
 			break
 		}
-		source, err := in.from.FindClaim(ctx, svc.cfg.ClaimBudget, in.GetFromClaimId())
+		source, err := in.from.FindClaim(ctx, svc.Cells.ClaimBudget, in.GetFromClaimId())
 		switch {
 		case err != nil:
-			svc.log.DebugContext(ctx, "the source claim of a move cannot be read", "cell", in.GetFromCell(), "claim", in.GetFromClaimId(), "error", err)
+			svc.Log.DebugContext(ctx, "the source claim of a move cannot be read", "cell", in.GetFromCell(), "claim", in.GetFromClaimId(), "error", err)
 		case !live(source):
 			m.settle(in.GetClaimId())
 		case source.GetState() != cellgatev1.ClaimState_CONFIRMED || source.GetConsumerUuid() != in.GetConsumerUuid():
@@ -149,13 +149,13 @@ func live(c *cellgatev1.Claim) bool {
 // host does not report the instance.
 func (svc *Service) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	attrs := []any{"instance", f.GetConsumerUuid(), "claim", f.GetClaimId(), "cell", f.GetCell(), "new_claim", f.GetOtherClaimId(), "new_cell", f.GetOtherCell()}
-	from, to := svc.cells.Named(f.GetCell()), svc.cells.Named(f.GetOtherCell())
+	from, to := svc.Cells.Named(f.GetCell()), svc.Cells.Named(f.GetOtherCell())
 	// The source is read first: if it changes after the new claim was found confirmed, UnchangedSince refuses the
 	// release.
 	var arrived *cellgatev1.Claim
-	left, err := from.FindClaim(ctx, svc.cfg.ClaimBudget, f.GetClaimId())
+	left, err := from.FindClaim(ctx, svc.Cells.ClaimBudget, f.GetClaimId())
 	if err == nil {
-		arrived, err = to.FindClaim(ctx, svc.cfg.ClaimBudget, f.GetOtherClaimId())
+		arrived, err = to.FindClaim(ctx, svc.Cells.ClaimBudget, f.GetOtherClaimId())
 	}
 	confirmed := cellgatev1.ClaimState_CONFIRMED
 	if err == nil && (left.GetState() != confirmed || left.GetConsumerUuid() != f.GetConsumerUuid() || arrived.GetState() != confirmed || arrived.GetConsumerUuid() != f.GetConsumerUuid()) {
@@ -164,18 +164,18 @@ func (svc *Service) finishMove(ctx context.Context, f *cellgatev1.Finding) {
 	var released *cellv1.ClaimOutcome
 	if err == nil {
 		ref := &cellv1.ClaimRef{ClaimId: f.GetClaimId(), ConsumerUuid: f.GetConsumerUuid(), UnlessReported: true, UnchangedSince: left.GetUpdatedAt()}
-		released, err = from.OperateOne(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+		released, err = from.OperateOne(ctx, svc.Cells.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 	}
-	svc.tel.MoveFinished(err)
+	svc.Telemetry.MoveFinished(err)
 	if err != nil {
 		if svc.moves.keep(f.GetClaimId(), "not released: "+cellclient.ReasonOf(err)) {
-			svc.log.WarnContext(ctx, "a move between cells could not be finished", append(attrs, "error", err)...)
+			svc.Log.WarnContext(ctx, "a move between cells could not be finished", append(attrs, "error", err)...)
 		}
 		return
 	}
 	svc.unpinReleased(ctx, released.GetClaim())
-	svc.log.WarnContext(ctx, "audit: a claim was released: its instance has moved to another cell", attrs...)
-	f.Repair, f.RepairedAt = "released, as confirming the new claim again does", timestamppb.New(svc.now())
+	svc.Log.WarnContext(ctx, "audit: a claim was released: its instance has moved to another cell", attrs...)
+	f.Repair, f.RepairedAt = "released, as confirming the new claim again does", timestamppb.New(svc.Now())
 	svc.moves.mu.Lock()
 	defer svc.moves.mu.Unlock()
 	if svc.moves.finished = append(svc.moves.finished, f); len(svc.moves.finished) > maxFinished {

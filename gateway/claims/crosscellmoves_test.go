@@ -31,13 +31,13 @@ func (l loggedClaims) Handle(_ context.Context, r slog.Record) error {
 // The source cell answers nothing, so all moves stay unfinished. One pass does not look up all of them, but several do.
 // What is known of a move stays known in passes that do not look it up.
 func TestFind_MoreMovesThanAPass_EachIsLookedUp(t *testing.T) {
-	cells, err := cellclient.New([]cellclient.CellConfig{{Name: "one"}, {Name: "two"}}, cellclient.Config{}, cellclient.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	cells, err := cellclient.New([]cellclient.CellConfig{{Name: "one"}, {Name: "two"}}, cellclient.Config{ClaimBudget: time.Minute}, cellclient.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cells.Close()
 	asked := loggedClaims{}
-	svc := New(Config{ClaimBudget: time.Minute}, Deps{Cells: cells, Log: slog.New(asked), Now: time.Now})
+	svc := New(Deps{Cells: cells, Log: slog.New(asked), Now: time.Now})
 	const moves = maxMoves + 50
 	two := &cellFindings{cell: cells.Named("two")}
 	for n := range moves {

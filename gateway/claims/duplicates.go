@@ -68,9 +68,9 @@ func (v confirmView) yields() bool {
 // viewFor asks all cells for the claims of a consumer. An error says why the claim cannot be
 // confirmed.
 func (svc *Service) viewFor(ctx context.Context, consumer, claimID string) (v confirmView, err error) {
-	bounded, cancel := context.WithTimeout(ctx, svc.cfg.ProposeBudget)
+	bounded, cancel := context.WithTimeout(ctx, svc.Cells.ProposeBudget)
 	defer cancel()
-	replies := svc.Find(bounded, svc.cells.All, consumer)
+	replies := svc.Find(bounded, svc.Cells.All, consumer)
 	for _, r := range replies {
 		if r.Err != nil {
 			v.silent = append(v.silent, r.Cell)
@@ -123,7 +123,7 @@ func (svc *Service) neverKnown(ctx context.Context, consumer, claimID string, v 
 	if v.itself != nil {
 		return nil
 	}
-	if in, _ := svc.find(ctx, svc.cells.All, claimID); in != nil {
+	if in, _ := svc.find(ctx, svc.Cells.All, claimID); in != nil {
 		return nil
 	}
 	return fault.New(fault.NotFound, "claim %s of instance %s is not known; the instance has claim %s, %s, in cell %s",
@@ -134,10 +134,10 @@ func (svc *Service) neverKnown(ctx context.Context, consumer, claimID string, v 
 func (svc *Service) releaseOthers(ctx context.Context, consumer string, v confirmView) error {
 	for _, p := range v.others {
 		ref := &cellv1.ClaimRef{ClaimId: p.Got.GetClaimId(), ConsumerUuid: cellclient.Canonical(consumer), PendingOnly: true}
-		switch _, err := p.Cell.OperateOne(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}); {
+		switch _, err := p.Cell.OperateOne(ctx, svc.Cells.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}}); {
 		case err != nil && v.settled():
 			// The other claim ends with its lease. If it was confirmed just now, the next confirm sees it.
-			svc.log.WarnContext(ctx, "the other claim of a confirmed instance is not released", "instance", consumer,
+			svc.Log.WarnContext(ctx, "the other claim of a confirmed instance is not released", "instance", consumer,
 				"cell", p.Cell.Name(), "claim", p.Got.GetClaimId(), "error", err)
 			continue
 		case fault.KindOf(err) == fault.AlreadyExists:
@@ -145,7 +145,7 @@ func (svc *Service) releaseOthers(ctx context.Context, consumer string, v confir
 		case err != nil:
 			return err
 		}
-		svc.log.InfoContext(ctx, "released the other claim of a confirmed instance", "cell", p.Cell.Name(), "claim", p.Got.GetClaimId())
+		svc.Log.InfoContext(ctx, "released the other claim of a confirmed instance", "cell", p.Cell.Name(), "claim", p.Got.GetClaimId())
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func duplicate(consumer string, c *cellgatev1.Claim) error {
 
 // LogDuplicate logs and counts that a consumer has two confirmed claims.
 func (svc *Service) LogDuplicate(ctx context.Context, a, b *cellgatev1.Claim) {
-	svc.tel.TwoConfirmed()
-	svc.log.WarnContext(ctx, "an instance has two confirmed claims; release the one where it is not", "instance", a.GetConsumerUuid(),
+	svc.Telemetry.TwoConfirmed()
+	svc.Log.WarnContext(ctx, "an instance has two confirmed claims; release the one where it is not", "instance", a.GetConsumerUuid(),
 		"claim", a.GetClaimId(), "cell", a.GetCell(), "other_claim", b.GetClaimId(), "other_cell", b.GetCell())
 }

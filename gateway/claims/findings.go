@@ -16,9 +16,9 @@ import (
 // ListFindings asks every replica of the cells for its findings, since each compares its own
 // table. It adds unfinished moves, which no single cell sees.
 func (svc *Service) ListFindings(ctx context.Context, req *cellgatev1.ListFindingsRequest) (*cellgatev1.ListFindingsResponse, error) {
-	only := svc.cells.Named(req.GetCell())
+	only := svc.Cells.Named(req.GetCell())
 	if req.GetCell() != "" && only == nil {
-		return nil, fault.New(fault.NotFound, "%s", svc.cells.NoCell(req.GetCell()))
+		return nil, fault.New(fault.NotFound, "%s", svc.Cells.NoCell(req.GetCell()))
 	}
 	seen := svc.askFindings(ctx)
 	found, repaired := svc.moves.find(ctx, svc, seen)
@@ -56,8 +56,8 @@ type cellFindings struct {
 func (svc *Service) askFindings(ctx context.Context) []*cellFindings {
 	var list []*cellFindings
 	var all sync.WaitGroup
-	for _, c := range svc.cells.All {
-		if svc.unscheduled(c) {
+	for _, c := range svc.Cells.All {
+		if svc.Unscheduled(c) {
 			continue
 		}
 		s := &cellFindings{cell: c}

@@ -26,9 +26,9 @@ func (svc *Service) releaseSource(ctx context.Context, in *cellclient.Cell, conf
 	if c.GetMovesClaimId() == "" || c.GetTransferredFrom() != "" || name == "" || name == in.Name() {
 		return nil
 	}
-	from := svc.cells.Named(name)
+	from := svc.Cells.Named(name)
 	if from == nil {
-		svc.log.WarnContext(ctx, "the source of a move is in a cell that is not configured", "cell", name,
+		svc.Log.WarnContext(ctx, "the source of a move is in a cell that is not configured", "cell", name,
 			"instance", c.GetConsumerUuid(), "claim", c.GetMovesClaimId())
 		return nil
 	}
@@ -54,7 +54,7 @@ func (svc *Service) releaseSource(ctx context.Context, in *cellclient.Cell, conf
 // findSource gives the source of a move that is left to release; nil for none. It then makes
 // sure that the claim which replaced it is still confirmed; standing says why it is not.
 func (svc *Service) findSource(ctx context.Context, in, from *cellclient.Cell, c *cellgatev1.Claim) (seen *cellgatev1.Claim, standing, err error) {
-	source, err := from.FindClaim(ctx, svc.cfg.ClaimBudget, c.GetMovesClaimId())
+	source, err := from.FindClaim(ctx, svc.Cells.ClaimBudget, c.GetMovesClaimId())
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -66,14 +66,14 @@ func (svc *Service) findSource(ctx context.Context, in, from *cellclient.Cell, c
 		return nil, nil, nil
 	}
 	ref := &cellv1.ClaimRef{ClaimId: c.GetClaimId(), ConsumerUuid: c.GetConsumerUuid()}
-	_, standing = in.OperateOne(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
+	_, standing = in.OperateOne(ctx, svc.Cells.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Confirm{Confirm: ref}})
 	return source, standing, nil
 }
 
 // releaseSeen releases the source of a move unless it was changed since it was seen.
 func (svc *Service) releaseSeen(ctx context.Context, from *cellclient.Cell, c, seen *cellgatev1.Claim) error {
 	ref := &cellv1.ClaimRef{ClaimId: seen.GetClaimId(), ConsumerUuid: c.GetConsumerUuid(), UnchangedSince: seen.GetUpdatedAt()}
-	released, err := from.OperateOne(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+	released, err := from.OperateOne(ctx, svc.Cells.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 	switch {
 	case err == nil:
 		svc.unpinReleased(ctx, released.GetClaim())
@@ -85,7 +85,7 @@ func (svc *Service) releaseSeen(ctx context.Context, from *cellclient.Cell, c, s
 }
 
 func (svc *Service) notTheMoves(ctx context.Context, from *cellclient.Cell, c *cellgatev1.Claim) {
-	svc.log.InfoContext(ctx, "the source of a move is another consumer's", "cell", from.Name(), "claim", c.GetMovesClaimId())
+	svc.Log.InfoContext(ctx, "the source of a move is another consumer's", "cell", from.Name(), "claim", c.GetMovesClaimId())
 }
 
 // sourceLeft gives the error of a confirmed claim whose source could not be released for err;

@@ -17,7 +17,7 @@ const PinMargin = 10 * time.Second
 // enabled cells by name, the same on every gateway of one configuration. It is nil if no cell
 // is enabled.
 func (svc *Service) Arbiter(group string) *cellclient.Cell {
-	return cellclient.Rendezvous(group, slices.DeleteFunc(slices.Clone(svc.cells.All), (*cellclient.Cell).Disabled))
+	return cellclient.Rendezvous(group, slices.DeleteFunc(slices.Clone(svc.Cells.All), (*cellclient.Cell).Disabled))
 }
 
 // UnpinIn removes the holds of holders on a group's pin; it does nothing without a group or holders.
@@ -37,7 +37,7 @@ func (svc *Service) Unpin(ctx context.Context, group string, holders []string) {
 	for _, id := range holders {
 		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Unpin{Unpin: &cellv1.GroupUnpin{GroupUuid: group, ClaimId: id}}})
 	}
-	if _, _, err := arbiter.Operate(ctx, svc.cfg.ClaimBudget, ops); err != nil {
-		svc.log.WarnContext(ctx, "pin not taken away; it ends by itself", "cell", arbiter.Name(), "group", group, "error", err)
+	if _, _, err := arbiter.Operate(ctx, svc.Cells.ClaimBudget, ops); err != nil {
+		svc.Log.WarnContext(ctx, "pin not taken away; it ends by itself", "cell", arbiter.Name(), "group", group, "error", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // the ids of the released claims. A claim that is confirmed, or belongs to another attempt,
 // is no error if its ref names an attempt: the releasing attempt has nothing left there.
 func (svc *Service) Release(ctx context.Context, c *cellclient.Cell, refs []*cellv1.ClaimRef) (gone []string, err error) {
-	ctx, span := svc.tel.Span(ctx, telemetry.SpanRelease)
+	ctx, span := svc.Telemetry.Span(ctx, telemetry.SpanRelease)
 	span.Text(telemetry.AttrCell, c.Name())
 	span.Int(telemetry.AttrOps, len(refs))
 	defer func() { span.End(err) }()
@@ -22,7 +22,7 @@ func (svc *Service) Release(ctx context.Context, c *cellclient.Cell, refs []*cel
 		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 	}
 	var outcomes []*cellv1.ClaimOutcome
-	outcomes, _, err = c.Operate(ctx, svc.cfg.ClaimBudget, ops)
+	outcomes, _, err = c.Operate(ctx, svc.Cells.ClaimBudget, ops)
 	for i, o := range outcomes {
 		r := o.GetRefusal()
 		switch {

@@ -17,17 +17,17 @@ import (
 // answer. If the claim is another consumer's, it fails and changes nothing. It gives the
 // claim as it was found; nil if no cell knew it.
 func (svc *Service) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseClaimRequest) (*cellgatev1.Claim, error) {
-	named, err := svc.cells.Selected(req.GetCell())
+	named, err := svc.Cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
 	ref := &cellv1.ClaimRef{ClaimId: req.GetClaimId(), ConsumerUuid: cellclient.Canonical(req.GetConsumerUuid())}
 	in, found := svc.find(ctx, named, ref.GetClaimId())
-	if in == nil && len(named) < len(svc.cells.All) {
-		others := slices.DeleteFunc(slices.Clone(svc.cells.All), func(c *cellclient.Cell) bool { return c == named[0] })
+	if in == nil && len(named) < len(svc.Cells.All) {
+		others := slices.DeleteFunc(slices.Clone(svc.Cells.All), func(c *cellclient.Cell) bool { return c == named[0] })
 		in, found = svc.find(ctx, others, ref.GetClaimId())
 	}
-	cells := svc.cells.All
+	cells := svc.Cells.All
 	if in != nil {
 		if found.GetConsumerUuid() != ref.GetConsumerUuid() {
 			return nil, fault.Invalid("consumer_uuid", "claim %s is of another consumer", ref.GetClaimId()).
@@ -36,7 +36,7 @@ func (svc *Service) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseCla
 		cells = []*cellclient.Cell{in}
 	}
 	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (struct{}, error) {
-		_, err := c.OperateOne(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
+		_, err := c.OperateOne(ctx, svc.Cells.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Release{Release: ref}})
 		return struct{}{}, err
 	})
 	missing := false
@@ -61,8 +61,8 @@ func (svc *Service) ReleaseClaim(ctx context.Context, req *cellgatev1.ReleaseCla
 // count.
 func (svc *Service) find(ctx context.Context, cells []*cellclient.Cell, claimID string) (*cellclient.Cell, *cellgatev1.Claim) {
 	made := func(c *cellgatev1.Claim) bool { return c.GetHostUuid() != "" }
-	replies := cellclient.Search(ctx, svc.cells, cells, 0, made, func(ctx context.Context, c *cellclient.Cell) (*cellgatev1.Claim, error) {
-		return c.FindClaim(ctx, svc.cfg.ClaimBudget, claimID)
+	replies := cellclient.Search(ctx, svc.Cells, cells, 0, made, func(ctx context.Context, c *cellclient.Cell) (*cellgatev1.Claim, error) {
+		return c.FindClaim(ctx, svc.Cells.ClaimBudget, claimID)
 	})
 	for _, r := range replies {
 		if made(r.Got) {

@@ -14,12 +14,6 @@ import (
 // DefaultTTL is the lease of a claim whose request names none.
 const DefaultTTL = 300 * time.Second
 
-// Config bounds what is asked of cells.
-type Config struct {
-	// ProposeBudget bounds a search for other claims of a consumer, ClaimBudget a call that reads or changes claims.
-	ProposeBudget, ClaimBudget time.Duration
-}
-
 // Deps are the parts that a Service needs.
 type Deps struct {
 	Cells *cellclient.Cells
@@ -34,13 +28,7 @@ type Deps struct {
 
 // Service serves what changes and shows claims once they are made.
 type Service struct {
-	cfg         Config
-	cells       *cellclient.Cells
-	rules       *schedule.Rules
-	unscheduled func(*cellclient.Cell) bool
-	log         *slog.Logger
-	now         func() time.Time
-	tel         *telemetry.Gateway
+	Deps
 	// confirmed helps to prevent second confirmed claims of an instance while a cell does not answer; unseen helps to
 	// find them afterwards.
 	confirmed confirmedRequests
@@ -50,12 +38,8 @@ type Service struct {
 	unreleased *throttle.Log
 }
 
-func New(cfg Config, deps Deps) *Service {
-	svc := &Service{
-		cfg: cfg, cells: deps.Cells, rules: deps.Rules, unscheduled: deps.Unscheduled, log: deps.Log, now: deps.Now, tel: deps.Telemetry,
-		unreleased: throttle.New(deps.Log, deps.Now, 10*time.Second),
-	}
-	return svc
+func New(deps Deps) *Service {
+	return &Service{Deps: deps, unreleased: throttle.New(deps.Log, deps.Now, 10*time.Second)}
 }
 
 // Run finishes moves between cells that no caller finished, until ctx ends.

@@ -20,13 +20,13 @@ func (svc *Service) Transfer(ctx context.Context, req *cellgatev1.TransferClaimR
 	if from == to {
 		return nil, fault.Invalid("to_consumer", "is the consumer that has the claim")
 	}
-	cells, err := svc.cells.Selected(req.GetCell())
+	cells, err := svc.Cells.Selected(req.GetCell())
 	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, svc.cfg.ProposeBudget)
+	bounded, cancel := context.WithTimeout(ctx, svc.Cells.ProposeBudget)
 	defer cancel()
-	replies := svc.Find(bounded, svc.cells.All, from, to)
+	replies := svc.Find(bounded, svc.Cells.All, from, to)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -48,7 +48,7 @@ func (svc *Service) Transfer(ctx context.Context, req *cellgatev1.TransferClaimR
 		replies = slices.DeleteFunc(replies, func(r cellclient.Reply[[]*cellgatev1.Claim]) bool { return !slices.Contains(cells, r.Cell) })
 		return nil, cellclient.NotFound(replies, fmt.Sprintf("live claim %s of consumer %s", req.GetClaimId(), from))
 	}
-	out, err := in.ChangeClaim(ctx, svc.cfg.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Transfer{Transfer: &cellv1.TransferClaim{
+	out, err := in.ChangeClaim(ctx, svc.Cells.ClaimBudget, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Transfer{Transfer: &cellv1.TransferClaim{
 		ClaimId: req.GetClaimId(), ConsumerUuid: from, ToConsumer: to,
 	}}})
 	return out.GetClaim(), err

@@ -93,9 +93,9 @@ func (svc *Service) VerifyConfirmed(ctx context.Context, c *cellclient.Cell) {
 		return
 	}
 	if full {
-		svc.log.Warn("a cell that answers again is not asked about all claims that were confirmed without it; \"cellgate claims doubled\" finds instances with two claims", "cell", c.Name())
+		svc.Log.Warn("a cell that answers again is not asked about all claims that were confirmed without it; \"cellgate claims doubled\" finds instances with two claims", "cell", c.Name())
 	}
-	svc.cells.Tasks.Go(func() {
+	svc.Cells.Tasks.Go(func() {
 		defer svc.unseen.finishLookup(c)
 		for batch := svc.unseen.removeSome(c, unseenBatch); len(batch) > 0; batch = svc.unseen.removeSome(c, unseenBatch) {
 			if !svc.verifyBatch(ctx, c, batch) {
@@ -108,7 +108,7 @@ func (svc *Service) VerifyConfirmed(ctx context.Context, c *cellclient.Cell) {
 // verifyBatch asks a cell for confirmed claims of the instances of others. If the cell does
 // not answer, it returns false, and the instances are kept for the cell's next answer.
 func (svc *Service) verifyBatch(ctx context.Context, c *cellclient.Cell, others []*cellgatev1.Claim) bool {
-	ctx, cancel := context.WithTimeout(ctx, svc.cfg.ClaimBudget)
+	ctx, cancel := context.WithTimeout(ctx, svc.Cells.ClaimBudget)
 	defer cancel()
 	byConsumer := map[string]*cellgatev1.Claim{}
 	var consumers []string
@@ -129,7 +129,7 @@ func (svc *Service) verifyBatch(ctx context.Context, c *cellclient.Cell, others 
 			continue
 		}
 		// The other claim may have been released since.
-		in := svc.cells.Named(other.GetCell())
+		in := svc.Cells.Named(other.GetCell())
 		if in == nil {
 			continue
 		}

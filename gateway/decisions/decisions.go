@@ -47,7 +47,7 @@ func (r *Recorder) Get(ctx context.Context, id string) (*cellgatev1.Decision, er
 func (r *Recorder) read(ctx context.Context, c *cellclient.Cell, id string) (*cellv1.GetDecisionResponse, error) {
 	row := r.find(c, id)
 	if row == nil {
-		return cellclient.Call(ctx, c, r.budget, &cellv1.GetDecisionRequest{DecisionId: id}, cellv1.CellSchedulerClient.GetDecision)
+		return cellclient.Call(ctx, c, r.cells.ClaimBudget, &cellv1.GetDecisionRequest{DecisionId: id}, cellv1.CellSchedulerClient.GetDecision)
 	}
 	var body cellv1.KeptDecision
 	if err := proto.Unmarshal(row.GetBody(), &body); err != nil {
@@ -83,7 +83,7 @@ func (r *Recorder) List(ctx context.Context, req *cellgatev1.ListDecisionsReques
 	}
 	size := cmp.Or(req.GetPageSize(), cellclient.DefaultPageSize)
 	replies := cellclient.AskAll(ctx, cells, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListDecisionsResponse, error) {
-		got, err := cellclient.Call(ctx, c, r.budget, &cellv1.ListDecisionsRequest{
+		got, err := cellclient.Call(ctx, c, r.cells.ClaimBudget, &cellv1.ListDecisionsRequest{
 			InstanceUuid: cellclient.Canonical(req.GetInstanceUuid()), ProjectId: req.GetProjectId(), RequestId: req.GetRequestId(),
 			Outcome: req.GetOutcome(), TraceId: req.GetTraceId(), PageSize: size, Before: before, From: oldest,
 			Reason: req.GetReason(), Host: cellclient.Canonical(req.GetHost()), HostCell: req.GetHostCell(),

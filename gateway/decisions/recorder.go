@@ -124,8 +124,7 @@ type Counts struct {
 // could not take is sent again. Each cell has its own share of the room, in which the newest
 // decisions stay. So a cell that takes none does not displace other cells' decisions.
 type Recorder struct {
-	cells  *cellclient.Cells
-	budget time.Duration
+	cells *cellclient.Cells
 	// most and mostBytes are each cell's share, in decisions and bytes.
 	most, mostBytes int
 	log             *slog.Logger
@@ -156,11 +155,11 @@ type queue struct {
 	wake chan struct{}
 }
 
-// New makes the recorder of a gateway's decisions. At most most of them may wait; budget bounds one call to a cell.
-func New(cells *cellclient.Cells, most int, budget time.Duration, log *slog.Logger, now func() time.Time, tel *telemetry.Gateway) *Recorder {
+// New makes the recorder of a gateway's decisions. At most most of them may wait.
+func New(cells *cellclient.Cells, most int, log *slog.Logger, now func() time.Time, tel *telemetry.Gateway) *Recorder {
 	n := len(cells.All)
 	r := &Recorder{
-		cells: cells, budget: budget, most: max(1, most/n), mostBytes: max(maxDecisionBytes, maxWaitingBytes/n), log: log, losses: throttle.New(log, now, lossEvery), tel: tel,
+		cells: cells, most: max(1, most/n), mostBytes: max(maxDecisionBytes, maxWaitingBytes/n), log: log, losses: throttle.New(log, now, lossEvery), tel: tel,
 		closing: make(chan struct{}), queues: make(map[*cellclient.Cell]*queue, n),
 	}
 	for _, c := range cells.All {
@@ -267,7 +266,7 @@ func (r *Recorder) send(ctx context.Context, c *cellclient.Cell, q *queue, batch
 	for _, k := range batch {
 		req.Decisions = append(req.Decisions, k.row)
 	}
-	_, err := cellclient.Call(ctx, c, r.budget, req, cellv1.CellSchedulerClient.PutDecisions)
+	_, err := cellclient.Call(ctx, c, r.cells.ClaimBudget, req, cellv1.CellSchedulerClient.PutDecisions)
 	n := len(batch)
 	if err == nil {
 		r.written(n)

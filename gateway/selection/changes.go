@@ -22,7 +22,7 @@ func (s *selection) whyNot(ctx context.Context, m *merged, result *schedule.Resu
 	ask := nearMissAsk{limit: 1, result: result, instances: instances, patient: patient}
 	var misses []cellMisses
 	for k, p := range s.askEachCell(ctx, m, ask) {
-		of := cellMisses{cell: s.svc.cells.All[m.cells[k]].Name()}
+		of := cellMisses{cell: s.svc.Cells.All[m.cells[k]].Name()}
 		if last := result.Last[k]; last != nil {
 			of.hosts = last.Hosts
 		}
@@ -57,7 +57,7 @@ func fewerInstances(fit, asked int) []*cellgatev1.RequestChange {
 
 // changesOfAll gives those changes for one instance with which a plan places all instances.
 func (s *selection) changesOfAll(ctx context.Context, m *merged, found []schedule.Change, instances []schedule.ID) []schedule.Change {
-	ctx, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget))
+	ctx, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.svc.Cells.ClaimBudget))
 	defer cancel()
 	return slices.DeleteFunc(schedule.LeastOfEachKind(found, schedule.MostKinds), func(c schedule.Change) bool {
 		changed, err := s.planAgain(ctx, m, s.planned().Relaxed(c.Misses), instances)
@@ -94,7 +94,7 @@ func (s *selection) planAgain(ctx context.Context, m *merged, request *schedule.
 				err = plan.Answer(asks[i].Cell, p)
 			}
 			if err != nil {
-				return nil, fault.Wrap(fault.Internal, err, "the answer of cell %s is malformed", s.svc.cells.All[cells[asks[i].Cell]].Name())
+				return nil, fault.Wrap(fault.Internal, err, "the answer of cell %s is malformed", s.svc.Cells.All[cells[asks[i].Cell]].Name())
 			}
 		}
 	}
@@ -119,8 +119,8 @@ func (s *selection) changesElsewhere(ctx context.Context, ask nearMissAsk) (list
 
 // skipped lists the cells that routing left out for what the request needs, and that can be asked.
 func (s *selection) skipped() (cells []int) {
-	for i, c := range s.svc.cells.All {
-		if at := &s.cells[i]; at.skip != "" && at.lost == nil && !c.Disabled() && s.svc.gates.Disabled(c) == "" && c.Unusable() == nil {
+	for i, c := range s.svc.Cells.All {
+		if at := &s.cells[i]; at.skip != "" && at.lost == nil && !c.Disabled() && s.svc.Gates.Disabled(c) == "" && c.Unusable() == nil {
 			cells = append(cells, i)
 		}
 	}

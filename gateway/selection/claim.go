@@ -50,7 +50,7 @@ func (s *selection) orders(m *merged, pending []int) []claimOrder {
 		index, cell := pending[k], m.cells[pick.Cell]
 		id := s.svc.newID()
 		s.attemptID = cmp.Or(s.attemptID, id)
-		answer, takes := s.destinationsOf(s.instances[index], s.svc.cells.All[cell], pick, id), s.allocationOn(&pick.Candidate)
+		answer, takes := s.destinationsOf(s.instances[index], s.svc.Cells.All[cell], pick, id), s.allocationOn(&pick.Candidate)
 		// Marshalling fails only on invalid UTF-8, and all texts came in as valid UTF-8.
 		text, _ := proto.Marshal(answer)
 		out = append(out, claimOrder{
@@ -121,7 +121,7 @@ func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.ClaimRejected:
 			s.rejectedBy(o, r.refusal)
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.InvalidRequest:
-			fatal = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.svc.cells.All[o.cell].Name(), o.claim.GetClaimId(), r.refusal.GetMessage())
+			fatal = fault.New(fault.Internal, "cell %s refused claim %s: %s", s.svc.Cells.All[o.cell].Name(), o.claim.GetClaimId(), r.refusal.GetMessage())
 		case r.refusal != nil && fault.Kind(r.refusal.GetReason()) == fault.NoValidHost:
 			refused++
 		case r.err != nil:
@@ -158,15 +158,15 @@ func (s *selection) claim(ctx context.Context, orders []claimOrder) error {
 // send sends each order to the owner of its host, in their order, and gives the results in
 // the order of orders.
 func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult {
-	ctx, step := s.svc.tel.Stage(ctx, telemetry.StageClaim)
+	ctx, step := s.svc.Telemetry.Stage(ctx, telemetry.StageClaim)
 	defer step.End(nil)
 	results := make([]claimResult, len(orders))
 	byTarget := map[claimTarget][]int{}
 	for i, o := range orders {
-		to := claimTarget{o.cell, s.svc.cells.All[o.cell].InOrder(o.claim.GetHostUuid())[0]}
+		to := claimTarget{o.cell, s.svc.Cells.All[o.cell].InOrder(o.claim.GetHostUuid())[0]}
 		byTarget[to] = append(byTarget[to], i)
 	}
-	budget := cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget)
+	budget := cellclient.StepBudget(ctx, s.svc.Cells.ClaimBudget)
 	sendTo := func(to claimTarget, indices []int) {
 		ops := make([]*cellv1.ClaimOp, len(indices))
 		for k, i := range indices {
@@ -202,8 +202,8 @@ func (s *selection) send(ctx context.Context, orders []claimOrder) []claimResult
 
 // batch does operations in one cell, within budget; see cellclient.Cell.Operate.
 func (s *selection) batch(ctx context.Context, cell int, budget time.Duration, ops []*cellv1.ClaimOp) (outcomes []*cellv1.ClaimOutcome, sent int, err error) {
-	c := s.svc.cells.All[cell]
-	at, span := s.svc.tel.Span(ctx, telemetry.SpanClaimCell)
+	c := s.svc.Cells.All[cell]
+	at, span := s.svc.Telemetry.Span(ctx, telemetry.SpanClaimCell)
 	span.Text(telemetry.AttrCell, c.Name())
 	span.Int(telemetry.AttrOps, len(ops))
 	outcomes, sent, err = c.Operate(at, budget, ops)

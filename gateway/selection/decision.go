@@ -27,7 +27,7 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 		if !s.allKept() {
 			d := s.decisionOf(ctx, s.decision)
 			d.Destinations, d.Cells, d.Exact, d.Partial = resp.GetDestinations(), resp.GetCells(), resp.GetExact(), resp.GetPartial()
-			s.svc.decisions.Put(s.svc.decisions.KeeperOf(s.decision), d, s.ranking())
+			s.svc.Decisions.Put(s.svc.Decisions.KeeperOf(s.decision), d, s.ranking())
 		}
 		return nil
 	}
@@ -36,13 +36,13 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 		return err
 	}
 	var keepers []*cellclient.Cell
-	for i, c := range s.svc.cells.All {
+	for i, c := range s.svc.Cells.All {
 		if s.cells[i].answered {
 			keepers = append(keepers, c)
 		}
 	}
 	if len(keepers) == 0 { // a cell that was not asked can keep it
-		for i, c := range s.svc.cells.All {
+		for i, c := range s.svc.Cells.All {
 			if !c.Disabled() && s.cells[i].lost == nil && c.Unusable() == nil {
 				keepers = append(keepers, c)
 			}
@@ -51,7 +51,7 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 	id := s.svc.newID()
 	keeper := cellclient.Rendezvous(id, keepers)
 	if keeper == nil {
-		s.svc.decisions.Put(nil, nil, nil)
+		s.svc.Decisions.Put(nil, nil, nil)
 		return err
 	}
 	id = keeper.Name() + "." + id
@@ -61,7 +61,7 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 	if detail, ok := e.Detail.(*cellgatev1.NoValidHost); ok {
 		d.NoValidHost, d.Cells = detail, detail.GetCells()
 	}
-	s.svc.decisions.Put(keeper, d, nil)
+	s.svc.Decisions.Put(keeper, d, nil)
 	telemetry.Current(ctx).Text(telemetry.AttrDecision, id)
 	// The error may be shared with other queries of a batch, so a copy is changed.
 	named := *e
@@ -72,7 +72,7 @@ func (s *selection) record(ctx context.Context, resp *cellgatev1.SelectDestinati
 // decisionOf gives the fields that the decisions of all answers have.
 func (s *selection) decisionOf(ctx context.Context, id string) *cellgatev1.Decision {
 	return &cellgatev1.Decision{
-		DecisionId: id, DecidedAt: timestamppb.New(decisions.TimeOf(id, s.svc.now())), RequestId: s.req.GetRequestId(), Operation: s.operation,
+		DecisionId: id, DecidedAt: timestamppb.New(decisions.TimeOf(id, s.svc.Now())), RequestId: s.req.GetRequestId(), Operation: s.operation,
 		InstanceUuids: wire.IDTexts(s.instances), ProjectId: s.project, UserId: s.user, DryRun: s.req.GetDryRun(),
 		Took: durationpb.New(time.Since(s.began)), Rounds: int32(s.rounds), LostRaces: int32(s.losses), IgnoredFields: s.ignored, RejectedClaims: s.rejections,
 		TraceId: telemetry.TraceID(ctx),

@@ -26,9 +26,9 @@ func (s *selection) confirmedVisible() error {
 	if !s.claims() {
 		return nil
 	}
-	cells := s.svc.claims.ConfirmedIn(s.req.GetRequestId(), s.fingerprint)
+	cells := s.svc.Claims.ConfirmedIn(s.req.GetRequestId(), s.fingerprint)
 	var missing cellclient.Missing
-	for i, c := range s.svc.cells.All {
+	for i, c := range s.svc.Cells.All {
 		if !s.cells[i].answered && slices.Contains(cells, c) {
 			missing.Add(c, nil)
 		}
@@ -63,7 +63,7 @@ func (s *selection) heldElsewhere(ctx context.Context, m *merged, pending []int,
 	var answered []int
 	var missed error
 	var all sync.WaitGroup
-	for i, c := range s.svc.cells.All {
+	for i, c := range s.svc.Cells.All {
 		if s.cells[i].skip == "" || c.Disabled() && !s.moves() {
 			continue
 		}
@@ -73,7 +73,7 @@ func (s *selection) heldElsewhere(ctx context.Context, m *merged, pending []int,
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
-				s.svc.log.DebugContext(ctx, "a cell could not be searched for earlier claims", "cell", c.Name(), "error", err)
+				s.svc.Log.DebugContext(ctx, "a cell could not be searched for earlier claims", "cell", c.Name(), "error", err)
 				missed = cmp.Or(missed, s.incompleteSearch(i, err))
 				return
 			}
@@ -173,7 +173,7 @@ func (s *selection) takeOver(ctx context.Context, existing []existingClaim) erro
 	for _, h := range existing {
 		index, ok := index[h.claim.GetConsumerUuid()]
 		if !ok {
-			return fault.New(fault.Internal, "cell %s names a claim of consumer %s, which was not asked for", s.svc.cells.All[h.cell].Name(), h.claim.GetConsumerUuid())
+			return fault.New(fault.Internal, "cell %s names a claim of consumer %s, which was not asked for", s.svc.Cells.All[h.cell].Name(), h.claim.GetConsumerUuid())
 		}
 		id := s.req.GetRequestId()
 		if first[index] || s.places[index] != nil {
@@ -201,7 +201,7 @@ func (s *selection) takeOver(ctx context.Context, existing []existingClaim) erro
 		switch {
 		case kept == nil:
 		case claims.ConfirmedApart(kept.claim, k.claim):
-			s.svc.claims.LogDuplicate(ctx, kept.claim, k.claim)
+			s.svc.Claims.LogDuplicate(ctx, kept.claim, k.claim)
 		default:
 			s.giveBack(ctx, k.existingClaim)
 		}
@@ -213,17 +213,17 @@ func (s *selection) takeOver(ctx context.Context, existing []existingClaim) erro
 // unless another attempt keeps it meanwhile; otherwise its lease ends. A confirmed one is
 // only logged, since no gateway knows which of two is right.
 func (s *selection) giveBack(ctx context.Context, h existingClaim) {
-	c := s.svc.cells.All[h.cell]
+	c := s.svc.Cells.All[h.cell]
 	if h.claim.GetState() == cellgatev1.ClaimState_CONFIRMED || h.claim.GetRequestId() != s.req.GetRequestId() {
-		s.svc.log.WarnContext(ctx, "an instance has claims in two cells", "instance", h.claim.GetConsumerUuid(),
+		s.svc.Log.WarnContext(ctx, "an instance has claims in two cells", "instance", h.claim.GetConsumerUuid(),
 			"claim", h.claim.GetClaimId(), "cell", c.Name(), "state", h.claim.GetState().String())
 		return
 	}
 	svc, ref := s.svc, &cellv1.ClaimRef{
 		ClaimId: h.claim.GetClaimId(), ConsumerUuid: h.claim.GetConsumerUuid(), PendingOnly: true, Attempt: h.origin.GetAttempt(),
 	}
-	svc.cells.Background(ctx, func(ctx context.Context) {
+	svc.Cells.Background(ctx, func(ctx context.Context) {
 		// Release logs a failure; the claim then ends with its lease.
-		_, _ = svc.claims.Release(ctx, c, []*cellv1.ClaimRef{ref})
+		_, _ = svc.Claims.Release(ctx, c, []*cellv1.ClaimRef{ref})
 	})
 }

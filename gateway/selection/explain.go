@@ -65,7 +65,7 @@ func (svc *Service) Explain(ctx context.Context, req *cellgatev1.SelectDestinati
 	var misses []cellMisses
 	var best []ranked
 	for k, p := range answers {
-		c := s.svc.cells.All[m.cells[k]]
+		c := s.svc.Cells.All[m.cells[k]]
 		if p == nil {
 			s.markUnavailable(ctx, m.cells[k], fault.New(fault.CellUnavailable, "cell %s did not give its best hosts in time", c.Name()))
 			continue

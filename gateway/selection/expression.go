@@ -82,7 +82,7 @@ func (s *selection) expressionOf(r *schedule.Request, text, path, name, hinting 
 			n.Hints = slices.Delete(n.Hints, at, at+1)
 			hint := path + `.scheduler_hints["` + hinting + `"]`
 			switch {
-			case !s.svc.cfg.HintExpressions:
+			case !s.svc.HintExpressions:
 				return "", "", fault.Invalid(hint, "expressions in hints are not allowed here (gateway.hint_expressions): a server's owner writes them")
 			case len(hinted) != 1:
 				return "", "", fault.Invalid(hint, "must be one expression, is %d", len(hinted))

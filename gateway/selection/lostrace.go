@@ -41,16 +41,16 @@ func (s *selection) spread() int {
 // widen sets the width of the request's shape for the coming plan.
 func (s *selection) widen(key shape) {
 	s.shape, s.width = key, 1
-	if !s.svc.cfg.KeepOrder {
-		s.width = s.svc.shapes.width(key, s.svc.now())
+	if !s.svc.KeepOrder {
+		s.width = s.svc.shapes.width(key, s.svc.Now())
 	}
 }
 
 // recordContention records how many claims were made, and how many were refused because another
 // request's came first.
 func (s *selection) recordContention(placed, refused int) {
-	s.svc.shapes.recordClaims(s.shape, s.svc.now(), placed, refused)
-	s.svc.tel.Raced(placed, refused)
+	s.svc.shapes.recordClaims(s.shape, s.svc.Now(), placed, refused)
+	s.svc.Telemetry.Raced(placed, refused)
 }
 
 // planAlternates is how many alternates the merge must find.
@@ -74,7 +74,7 @@ func (s *selection) spreadPicks(m *merged) {
 			list = append(list[:k:k], list[k+1:]...)
 			taken[p.Candidate.Host] = true
 			s.noteInexact(telemetry.InexactSpread)
-			s.svc.tel.Spread()
+			s.svc.Telemetry.Spread()
 		} else {
 			list = list[1:]
 		}
@@ -127,7 +127,7 @@ func (s *selection) startOver(ctx context.Context) (bool, error) {
 	// A claim that was released, and is found nevertheless, is kept by another attempt than the one that released it.
 	s.attemptID = ""
 	s.restarts++
-	s.svc.tel.Restarted()
+	s.svc.Telemetry.Restarted()
 	s.request = s.originalRequest
 	return true, cellclient.Pause(ctx, rand.N(time.Duration(min(s.restarts, maxRestarts))*maxPause))
 }

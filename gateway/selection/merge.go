@@ -64,11 +64,11 @@ func (s *selection) merge(ctx context.Context, pending []int) (*merged, error) {
 func (s *selection) noteInexact(why telemetry.Inexact) { s.inexact = cmp.Or(s.inexact, why) }
 
 func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *merged, err error) {
-	ctx, step := s.svc.tel.Stage(ctx, telemetry.StageMerge)
+	ctx, step := s.svc.Telemetry.Stage(ctx, telemetry.StageMerge)
 	rounds := 0
 	defer func() {
 		if err == nil && m.result != nil {
-			s.svc.tel.Merged(len(pending), rounds)
+			s.svc.Telemetry.Merged(len(pending), rounds)
 		}
 		step.Span.Int(telemetry.AttrRounds, rounds)
 		step.End(err)
@@ -185,7 +185,7 @@ func (s *selection) takeAnswer(ctx context.Context, m *merged, plan *schedule.Pl
 // as long as a claim may take, since there is no answer without them. So a pause of the only
 // cell does not fail requests.
 func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]cellclient.Answer, time.Duration) {
-	ctx, step := s.svc.tel.Stage(ctx, telemetry.StagePropose)
+	ctx, step := s.svc.Telemetry.Stage(ctx, telemetry.StagePropose)
 	step.Span.Int(telemetry.AttrRound, n)
 	got := make([]cellclient.Answer, len(asks))
 	askWithin := func(budget func(*cellclient.Cell) time.Duration) {
@@ -193,7 +193,7 @@ func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedu
 		for i, a := range asks {
 			all.Go(func() {
 				cell := cells[a.Cell]
-				c := s.svc.cells.All[cell]
+				c := s.svc.Cells.All[cell]
 				got[i] = s.askCell(ctx, cell, cellclient.StepBudget(ctx, budget(c)), queries[i], c.OrderFrom(s.cells[cell].nextReplica, strconv.FormatUint(s.seed, 36)))
 				got[i].Err = s.ownField(got[i].Err)
 			})
@@ -201,8 +201,8 @@ func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedu
 		all.Wait()
 	}
 	askWithin((*cellclient.Cell).ProposeBudget)
-	longer := cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget)
-	if n == 1 && longer > s.svc.cfg.ProposeBudget && !slices.ContainsFunc(got, func(a cellclient.Answer) bool { return !errors.Is(a.Err, cellclient.ErrTooSlow) }) {
+	longer := cellclient.StepBudget(ctx, s.svc.Cells.ClaimBudget)
+	if n == 1 && longer > s.svc.Cells.ProposeBudget && !slices.ContainsFunc(got, func(a cellclient.Answer) bool { return !errors.Is(a.Err, cellclient.ErrTooSlow) }) {
 		askWithin(func(*cellclient.Cell) time.Duration { return longer })
 	}
 	return got, step.End(nil)
@@ -210,10 +210,10 @@ func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedu
 
 // askCell asks one cell. An answer that Gates does not accept is an error.
 func (s *selection) askCell(ctx context.Context, cell int, budget time.Duration, q *cellv1.Query, order []*cellclient.Replica) (got cellclient.Answer) {
-	c := s.svc.cells.All[cell]
+	c := s.svc.Cells.All[cell]
 	got.Proposal, got.By, got.Err = c.Propose(ctx, budget, q, order)
 	if got.Err == nil {
-		got.Err = s.svc.gates.Accept(c, got.Proposal)
+		got.Err = s.svc.Gates.Accept(c, got.Proposal)
 	}
 	return got
 }
@@ -233,7 +233,7 @@ func fatalError(ctx context.Context, err error, pin bool) error {
 // askable lists the cells that are neither left out nor lost.
 func (s *selection) askable() []int {
 	var cells []int
-	for i := range s.svc.cells.All {
+	for i := range s.svc.Cells.All {
 		if s.cells[i].skip == "" && s.cells[i].lost == nil {
 			cells = append(cells, i)
 		}
@@ -248,14 +248,14 @@ func (s *selection) markUnavailable(ctx context.Context, cell int, err error) {
 	}
 	s.cells[cell].lost = err
 	if errors.Is(err, &fault.Error{Kind: fault.Internal}) {
-		s.svc.log.ErrorContext(ctx, "cell lost for a request", "cell", s.svc.cells.All[cell].Name(), "error", err)
+		s.svc.Log.ErrorContext(ctx, "cell lost for a request", "cell", s.svc.Cells.All[cell].Name(), "error", err)
 	}
 }
 
 // lost gives the cells that are left out of the rest of the request.
 func (s *selection) lost() *cellclient.Missing {
 	var out cellclient.Missing
-	for i, c := range s.svc.cells.All {
+	for i, c := range s.svc.Cells.All {
 		if err := s.cells[i].lost; err != nil {
 			out.Add(c, err)
 		}

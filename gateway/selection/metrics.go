@@ -16,15 +16,15 @@ func (s *selection) recordMetrics(ctx context.Context, resp *cellgatev1.SelectDe
 	for i, c := range s.cells {
 		r := c.report
 		for _, reject := range r.GetRejects() {
-			s.svc.tel.Rejected(reject.GetFilter(), int(reject.GetHosts()))
+			s.svc.Telemetry.Rejected(reject.GetFilter(), int(reject.GetHosts()))
 			if reject.GetDetail() == schedule.Unreadable {
-				s.svc.tel.Unreadable(reject.GetFilter(), int(reject.GetHosts()))
-				s.svc.logReject(ctx, s.svc.cells.All[i].Name(), reject)
+				s.svc.Telemetry.Unreadable(reject.GetFilter(), int(reject.GetHosts()))
+				s.svc.logReject(ctx, s.svc.Cells.All[i].Name(), reject)
 			}
 		}
 		for _, w := range r.GetWarnings() {
-			s.svc.tel.Unreadable(schedule.ReaderOf(w.GetKey()), int(w.GetHosts()))
-			s.svc.logWarning(ctx, s.svc.cells.All[i].Name(), w)
+			s.svc.Telemetry.Unreadable(schedule.ReaderOf(w.GetKey()), int(w.GetHosts()))
+			s.svc.logWarning(ctx, s.svc.Cells.All[i].Name(), w)
 		}
 	}
 	span := telemetry.Current(ctx)
@@ -37,9 +37,9 @@ func (s *selection) recordMetrics(ctx context.Context, resp *cellgatev1.SelectDe
 		if errors.Is(s.cells[i].lost, cellclient.ErrDeadlineTooShort) {
 			outcome = "deadline_too_short"
 		}
-		s.svc.cells.All[i].Telemetry.Searched(outcome)
+		s.svc.Cells.All[i].Telemetry.Searched(outcome)
 	}
-	s.svc.tel.Answered(len(s.instances), s.inexact, resp.GetPartial())
+	s.svc.Telemetry.Answered(len(s.instances), s.inexact, resp.GetPartial())
 	if span.On() {
 		span.Text(telemetry.AttrDecision, resp.GetDecisionId())
 		span.Bool(telemetry.AttrExact, resp.GetExact())

@@ -80,7 +80,7 @@ func (s *selection) sourceVisible() error {
 		own = d.Cell
 	}
 	var missing cellclient.Missing
-	for i, c := range s.svc.cells.All {
+	for i, c := range s.svc.Cells.All {
 		if !s.cells[i].answered && (own == "" || c.UUID() == own) {
 			missing.Add(c, nil)
 		}
@@ -112,7 +112,7 @@ func (s *selection) excludeHost(host string) {
 // claimConflict gives the error of a claim that the request may neither keep nor move. Its
 // claim_request_id lets the caller find out whether the request that made the claim still runs.
 func (s *selection) claimConflict(h existingClaim) error {
-	c := s.svc.cells.All[h.cell].Name()
+	c := s.svc.Cells.All[h.cell].Name()
 	return fault.New(fault.AlreadyExists, "instance %s has a claim already: %s in cell %s",
 		h.claim.GetConsumerUuid(), h.claim.GetClaimId(), c).
 		With("consumer_uuid", h.claim.GetConsumerUuid()).With("claim_id", h.claim.GetClaimId()).With("cell", c).
@@ -122,6 +122,6 @@ func (s *selection) claimConflict(h existingClaim) error {
 // markMove sets which claim a new claim replaces.
 func (s *selection) markMove(n *cellv1.NewClaim) {
 	if s.source != nil {
-		n.MovesClaimId, n.MovesCell = s.source.claim.GetClaimId(), s.svc.cells.All[s.source.cell].Name()
+		n.MovesClaimId, n.MovesCell = s.source.claim.GetClaimId(), s.svc.Cells.All[s.source.cell].Name()
 	}
 }

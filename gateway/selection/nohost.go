@@ -60,7 +60,7 @@ func (s *selection) noHost(ctx context.Context, m *merged, pending []int, patien
 	detail.TenantMessage = tenantMessage(detail)
 	message := noHostMessage(detail, which)
 	if lost.Len() == 0 {
-		detail.UnknownValues = s.svc.unknown(ctx, s.req.GetRequestSpec())
+		detail.UnknownValues = s.svc.UnknownValues(ctx, s.req.GetRequestSpec())
 		message = strings.Join(append([]string{message}, detail.UnknownValues...), "; ")
 	}
 	e := fault.New(fault.NoValidHost, "%s", message)

@@ -26,7 +26,7 @@ func hardAffinity(r *schedule.Request) bool {
 // planned again.
 func (s *selection) pinGroup(ctx context.Context, orders []claimOrder) (bool, error) {
 	group := s.request.Group.UUID.String()
-	arbiter := s.svc.claims.Arbiter(group)
+	arbiter := s.svc.Claims.Arbiter(group)
 	var ops []*cellv1.ClaimOp
 	var holders []string
 	for _, o := range orders {
@@ -35,9 +35,9 @@ func (s *selection) pinGroup(ctx context.Context, orders []claimOrder) (bool, er
 			GroupUuid: group, ServiceHost: o.host, ClaimId: o.claim.GetClaimId(), Ttl: durationpb.New(s.ttl + claims.PinMargin),
 		}}})
 	}
-	asking, step := s.svc.tel.Stage(ctx, telemetry.StagePin)
+	asking, step := s.svc.Telemetry.Stage(ctx, telemetry.StagePin)
 	step.Span.Text(telemetry.AttrCell, arbiter.Name())
-	outcomes, _, err := arbiter.Operate(asking, cellclient.StepBudget(ctx, s.svc.cfg.ClaimBudget), ops)
+	outcomes, _, err := arbiter.Operate(asking, cellclient.StepBudget(ctx, s.svc.Cells.ClaimBudget), ops)
 	step.End(err)
 	for _, out := range outcomes {
 		if r := out.GetRefusal(); r != nil && out.GetPinnedServiceHost() == "" {
@@ -78,7 +78,7 @@ func (s *selection) unpinLater(ctx context.Context, holders []string) {
 	}
 	// The task outlives the request, so it must not use s.
 	svc, group := s.svc, s.request.Group.UUID.String()
-	svc.cells.Background(ctx, func(ctx context.Context) { svc.claims.Unpin(ctx, group, holders) })
+	svc.Cells.Background(ctx, func(ctx context.Context) { svc.Claims.Unpin(ctx, group, holders) })
 }
 
 // pinnedGroup gives the uuid of the group that the request pins; "" if it pins none.

@@ -27,7 +27,7 @@ func (s *selection) ranking() *cellv1.Ranking {
 	for i := range leaders {
 		c := leaders[i].Candidate
 		out.Uuids, out.Ties[i] = append(out.Uuids, c.Host[:]...), c.Tie
-		out.Cells[i] = s.svc.cells.All[s.first.cells[leaders[i].Cell]].Name()
+		out.Cells[i] = s.svc.Cells.All[s.first.cells[leaders[i].Cell]].Name()
 		out.ServiceHosts[i], out.Zones[i] = c.ServiceHost, c.Zone
 		if c.NodeName != c.ServiceHost {
 			out.Nodenames[i] = c.NodeName

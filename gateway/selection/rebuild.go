@@ -43,10 +43,10 @@ func (s *selection) toRebuild(ctx context.Context) error {
 // ownHost finds the instance's host by its claims. A pending move does not count, since the
 // instance is still at its source.
 func (s *selection) ownHost(ctx context.Context) (*schedule.Destination, error) {
-	bounded, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.svc.cfg.ProposeBudget))
+	bounded, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.svc.Cells.ProposeBudget))
 	defer cancel()
 	instance := s.instances[0].String()
-	replies := s.svc.claims.Find(bounded, s.svc.cells.All, instance)
+	replies := s.svc.Claims.Find(bounded, s.svc.Cells.All, instance)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -70,7 +70,7 @@ func (s *selection) ownHost(ctx context.Context) (*schedule.Destination, error) 
 	}
 	d := &schedule.Destination{Host: best.GetServiceHost(), Cell: at.UUID()}
 	// A cell that did not answer the search has used up its time: this call has its own.
-	hosts, err := cellclient.Call(ctx, at, cellclient.StepBudget(ctx, s.svc.cfg.ProposeBudget), &cellv1.ListHostsRequest{HostUuid: best.GetHostUuid(), PageSize: 1},
+	hosts, err := cellclient.Call(ctx, at, cellclient.StepBudget(ctx, s.svc.Cells.ProposeBudget), &cellv1.ListHostsRequest{HostUuid: best.GetHostUuid(), PageSize: 1},
 		cellv1.CellSchedulerClient.ListHosts)
 	if err != nil {
 		if ctx.Err() != nil {

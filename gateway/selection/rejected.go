@@ -15,7 +15,7 @@ const verdictFilter = "HostVerdict"
 // whatever the next plan shows: the host has less than its cell knows.
 func (s *selection) rejectedBy(o claimOrder, r *cellv1.Refusal) {
 	s.rejections = append(s.rejections, &cellgatev1.RejectedClaim{
-		InstanceUuid: s.instances[o.index].String(), Cell: s.svc.cells.All[o.cell].Name(),
+		InstanceUuid: s.instances[o.index].String(), Cell: s.svc.Cells.All[o.cell].Name(),
 		HostUuid: o.claim.GetHostUuid(), ServiceHost: o.host, ClaimId: o.claim.GetClaimId(),
 		Reason: r.GetDetail(), Message: r.GetMessage(),
 	})
@@ -42,7 +42,7 @@ func (s *selection) planned() *schedule.Request {
 func (s *selection) blameHosts(cell int, counts []*cellgatev1.RejectCount) []*cellgatev1.RejectCount {
 	seen := map[string]struct{}{}
 	for _, x := range s.rejections {
-		if _, is := seen[x.GetHostUuid()]; is || x.GetCell() != s.svc.cells.All[cell].Name() {
+		if _, is := seen[x.GetHostUuid()]; is || x.GetCell() != s.svc.Cells.All[cell].Name() {
 			continue
 		}
 		seen[x.GetHostUuid()] = struct{}{}

@@ -25,16 +25,16 @@ type doubt struct {
 // claim.
 func (s *selection) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef, unpin bool) *doubt {
 	d := &doubt{cell: cell, released: make(chan struct{})}
-	s.svc.cells.All[cell].Telemetry.Doubted(len(refs))
+	s.svc.Cells.All[cell].Telemetry.Doubted(len(refs))
 	s.doubts = append(s.doubts, d)
 	svc, group := s.svc, ""
 	if unpin {
 		group = s.pinnedGroup()
 	}
-	svc.cells.Background(ctx, func(ctx context.Context) {
-		d.gone, d.err = svc.claims.Release(ctx, svc.cells.All[cell], refs)
+	svc.Cells.Background(ctx, func(ctx context.Context) {
+		d.gone, d.err = svc.Claims.Release(ctx, svc.Cells.All[cell], refs)
 		close(d.released)
-		svc.claims.UnpinIn(ctx, group, d.gone)
+		svc.Claims.UnpinIn(ctx, group, d.gone)
 	})
 	return d
 }
@@ -43,7 +43,7 @@ func (s *selection) doubt(ctx context.Context, cell int, refs []*cellv1.ClaimRef
 // a claim. It may after another replica did the release, so that the claim does not exist and
 // cannot arrive any more.
 func (s *selection) chance(ctx context.Context, d *doubt) bool {
-	if s.cells[d.cell].retriesAfterUnknown+1 >= len(s.svc.cells.All[d.cell].Replicas) {
+	if s.cells[d.cell].retriesAfterUnknown+1 >= len(s.svc.Cells.All[d.cell].Replicas) {
 		return false
 	}
 	select {
@@ -76,7 +76,7 @@ func (s *selection) stillUnknown(ctx context.Context) []string {
 		}
 	}
 	var names []string
-	for i, c := range s.svc.cells.All {
+	for i, c := range s.svc.Cells.All {
 		if unknown[i] {
 			names = append(names, c.Name())
 		}
@@ -106,7 +106,7 @@ func (s *selection) undo(ctx context.Context) error {
 	// The task may outlive the request, so it must not use s.
 	svc, group := s.svc, s.pinnedGroup()
 	done := make(chan error, 1)
-	svc.cells.Background(ctx, func(ctx context.Context) {
+	svc.Cells.Background(ctx, func(ctx context.Context) {
 		var all sync.WaitGroup
 		var lock sync.Mutex
 		var failed error
@@ -114,19 +114,19 @@ func (s *selection) undo(ctx context.Context) error {
 		for cell, refs := range refs {
 			all.Go(func() {
 				// Release logs a failure; the claims then end with their leases.
-				released, err := svc.claims.Release(ctx, svc.cells.All[cell], refs)
+				released, err := svc.Claims.Release(ctx, svc.Cells.All[cell], refs)
 				lock.Lock()
 				defer lock.Unlock()
 				gone = append(gone, released...)
 				if err != nil {
 					failed = fault.Wrap(fault.CellUnavailable, err, "claims of this request could not be given back in %s: %s",
-						svc.cells.All[cell].Name(), cellclient.ReasonOf(err)).With("cells", svc.cells.All[cell].Name())
+						svc.Cells.All[cell].Name(), cellclient.ReasonOf(err)).With("cells", svc.Cells.All[cell].Name())
 				}
 			})
 		}
 		all.Wait()
 		defer func() { done <- failed }()
-		svc.claims.UnpinIn(ctx, group, gone)
+		svc.Claims.UnpinIn(ctx, group, gone)
 	})
 	select {
 	case err := <-done:

@@ -43,7 +43,7 @@ func reportOf(p *schedule.Proposal) *cellgatev1.CellReport {
 // asked nor left out since the request ended before. partial is true if a cell that should be
 // asked did not answer.
 func (s *selection) cellReports() (reports []*cellgatev1.CellReport, partial bool) {
-	for i, c := range s.svc.cells.All {
+	for i, c := range s.svc.Cells.All {
 		r := &cellgatev1.CellReport{}
 		if s.cells[i].report != nil {
 			r = s.cells[i].report
@@ -60,7 +60,7 @@ func (s *selection) cellReports() (reports []*cellgatev1.CellReport, partial boo
 		}
 		var why string
 		r.Cell = c.Name()
-		r.Source, why = s.svc.gates.Source(c, s.cells[i].gate)
+		r.Source, why = s.svc.Gates.Source(c, s.cells[i].gate)
 		r.Reason = cmp.Or(r.GetReason(), why)
 		reports = append(reports, r)
 	}

@@ -18,12 +18,12 @@ import (
 // With hard affinity every enabled cell is asked: the group's members decide, even in a cell that could not hold the
 // request. Members in a disabled cell are seen only if the request names their hosts.
 func (s *selection) route(ctx context.Context) {
-	_, step := s.svc.tel.Stage(ctx, telemetry.StageRoute)
+	_, step := s.svc.Telemetry.Stage(ctx, telemetry.StageRoute)
 	defer step.End(nil)
 	r := s.request
-	for i, c := range s.svc.cells.All {
+	for i, c := range s.svc.Cells.All {
 		at := &s.cells[i]
-		disabled := s.svc.gates.Disabled(c)
+		disabled := s.svc.Gates.Disabled(c)
 		switch {
 		case c.Disabled():
 			at.skip, at.final = "disabled by the gateway's configuration", true
@@ -34,8 +34,8 @@ func (s *selection) route(ctx context.Context) {
 			at.skip, at.final = "another cell is the requested destination", true
 		default:
 			// A summary with a reason (its cell cannot serve) may not list all that the cell could hold.
-			if known := s.svc.cells.RoutingSummary(c); known != nil && known.GetTotals().GetReason() == "" {
-				at.skip = cannotHold(r, known, s.svc.rules.DefaultZone())
+			if known := s.svc.Cells.RoutingSummary(c); known != nil && known.GetTotals().GetReason() == "" {
+				at.skip = cannotHold(r, known, s.svc.Rules.DefaultZone())
 			}
 		}
 		if err := c.Unusable(); err != nil && at.skip == "" {

@@ -134,7 +134,7 @@ type place struct {
 //  9. Record the decision, after the answer (decision.go).
 func (svc *Service) Select(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*cellgatev1.SelectDestinationsResponse, error) {
 	// 1
-	_, step := svc.tel.Stage(ctx, telemetry.StageTranslate)
+	_, step := svc.Telemetry.Stage(ctx, telemetry.StageTranslate)
 	s, err := svc.newSelection(ctx, req)
 	step.End(err)
 	if err != nil {
@@ -170,7 +170,7 @@ func (svc *Service) Select(ctx context.Context, req *cellgatev1.SelectDestinatio
 
 // answer gives the answer, or ctx's error if the caller no longer waits.
 func (s *selection) answer(ctx context.Context) (*cellgatev1.SelectDestinationsResponse, error) {
-	_, step := s.svc.tel.Stage(ctx, telemetry.StageAnswer)
+	_, step := s.svc.Telemetry.Stage(ctx, telemetry.StageAnswer)
 	resp := s.respond()
 	step.End(ctx.Err())
 	if err := ctx.Err(); err != nil {
@@ -241,7 +241,7 @@ func (s *selection) place(ctx context.Context) error {
 			return err
 		}
 		if s.decision == "" {
-			s.decision = s.svc.cells.All[m.cells[m.result.Picks[0].Cell]].Name() + "." + s.svc.newID()
+			s.decision = s.svc.Cells.All[m.cells[m.result.Picks[0].Cell]].Name() + "." + s.svc.newID()
 		}
 		orders := s.orders(m, pending)
 		if err := s.checkAnswerSize(orders); err != nil {
@@ -261,7 +261,7 @@ func (s *selection) place(ctx context.Context) error {
 			continue // without counting a lost race
 		}
 		s.losses++
-		s.svc.tel.RaceLost()
+		s.svc.Telemetry.RaceLost()
 		if s.outOfTime(ctx, time.Since(began)) {
 			return s.contended()
 		}
@@ -369,5 +369,5 @@ func (s *selection) explain(ctx context.Context, err error) error {
 
 // newID makes an id; ids sort by time.
 func (svc *Service) newID() string {
-	return ulid.MustNew(ulid.Timestamp(svc.now()), ulid.DefaultEntropy()).String()
+	return ulid.MustNew(ulid.Timestamp(svc.Now()), ulid.DefaultEntropy()).String()
 }

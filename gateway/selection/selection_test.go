@@ -149,7 +149,7 @@ func TestNewSelection_RoutedNetworks_NeutronIsAskedForEachRequestThatNamesOne(t 
 	svc := newService(t, rules.Config{Options: &rules.Options{HostSubsetSize: 1, RoutedNetworks: true}})
 	ask := func(segments func(context.Context, []nova.RequestedNetwork) ([][]string, error), networks ...any) (*selection, error) {
 		t.Helper()
-		svc.segments = segments
+		svc.Segments = segments
 		object := func(name string, data map[string]any) map[string]any {
 			return map[string]any{"nova_object.name": name, "nova_object.namespace": "nova", "nova_object.version": "1.1", "nova_object.data": data}
 		}

@@ -17,10 +17,8 @@ import (
 	"cellgate/schedule/nova"
 )
 
-// Config has the budgets and options of selections.
+// Config has the options of selections.
 type Config struct {
-	// ProposeBudget bounds a cell's answer to one round of a merge, ClaimBudget its answer to a claim.
-	ProposeBudget, ClaimBudget time.Duration
 	// KeepOrder makes the first pick the best host even while claims conflict. Without it, requests then pick among
 	// the best few; see contention.go.
 	KeepOrder bool
@@ -59,18 +57,9 @@ type Deps struct {
 
 // Service serves SelectDestinations. Safe for concurrent use.
 type Service struct {
-	cfg       Config
-	cells     *cellclient.Cells
-	claims    *claims.Service
-	decisions *decisions.Recorder
-	rules     *rules.Rules
-	gates     Gates
-	log       *slog.Logger
-	now       func() time.Time
-	tel       *telemetry.Gateway
-	segments  func(context.Context, []nova.RequestedNetwork) ([][]string, error)
-	unknown   func(context.Context, *cellgatev1.RequestSpec) []string
-	shapes    *shapes
+	Config
+	Deps
+	shapes *shapes
 	// expressions caches the compiled expressions of requests.
 	expressions expression.Cache
 	flights     *flights
@@ -80,8 +69,7 @@ type Service struct {
 
 func New(cfg Config, deps Deps) *Service {
 	return &Service{
-		cfg: cfg, cells: deps.Cells, claims: deps.Claims, decisions: deps.Decisions, rules: deps.Rules, gates: deps.Gates,
-		log: deps.Log, now: deps.Now, tel: deps.Telemetry, segments: deps.Segments, unknown: deps.UnknownValues, shapes: newShapes(maxShapes), flights: newFlights(),
+		Config: cfg, Deps: deps, shapes: newShapes(maxShapes), flights: newFlights(),
 		unreadable: throttle.New(deps.Log, deps.Now, time.Minute),
 	}
 }

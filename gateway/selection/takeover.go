@@ -45,13 +45,13 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 	if s.attemptID == "" {
 		s.attemptID = s.svc.newID()
 	}
-	at, step := s.svc.tel.Stage(ctx, telemetry.StageClaim)
-	budget := cellclient.StepBudget(at, s.svc.cfg.ClaimBudget)
+	at, step := s.svc.Telemetry.Stage(ctx, telemetry.StageClaim)
+	budget := cellclient.StepBudget(at, s.svc.Cells.ClaimBudget)
 	type reply struct {
 		outcomes []*cellv1.ClaimOutcome
 		err      error
 	}
-	replies := make([]reply, len(s.svc.cells.All))
+	replies := make([]reply, len(s.svc.Cells.All))
 	var all sync.WaitGroup
 	for cell, list := range byCell {
 		all.Go(func() {
@@ -74,8 +74,8 @@ func (s *selection) takeOverAll(ctx context.Context, claims []ownClaim) error {
 		for i, k := range list {
 			if i >= len(replies[cell].outcomes) {
 				err := replies[cell].err
-				if e := cellclient.Overloaded([]error{err}, "cell %s holds a claim of this request: %s", s.svc.cells.All[cell].Name(), cellclient.ReasonOf(err)); e != nil {
-					return e.With("cells", s.svc.cells.All[cell].Name())
+				if e := cellclient.Overloaded([]error{err}, "cell %s holds a claim of this request: %s", s.svc.Cells.All[cell].Name(), cellclient.ReasonOf(err)); e != nil {
+					return e.With("cells", s.svc.Cells.All[cell].Name())
 				}
 				if err := s.incompleteSearch(cell, err); err != nil {
 					return err
@@ -107,7 +107,7 @@ func (s *selection) tookOver(ctx context.Context, k ownClaim, o *cellv1.ClaimOut
 		s.endedClaims[k.claim.GetClaimId()] = true
 		return nil
 	}
-	return fault.Wrap(fault.Internal, err, "cell %s did not keep claim %s", s.svc.cells.All[k.cell].Name(), k.claim.GetClaimId())
+	return fault.Wrap(fault.Internal, err, "cell %s did not keep claim %s", s.svc.Cells.All[k.cell].Name(), k.claim.GetClaimId())
 }
 
 // settle gives an instance the place of a claim from an earlier call.
@@ -126,7 +126,7 @@ func (s *selection) incompleteSearch(cell int, err error) error {
 	if !errors.Is(err, cellclient.ErrDeadlineTooShort) || !s.asksForClaims() || s.req.GetRequestId() == "" && !s.moves() {
 		return nil
 	}
-	name := s.svc.cells.All[cell].Name()
+	name := s.svc.Cells.All[cell].Name()
 	return fault.Wrap(fault.CellUnavailable, err, "%s, all that the request's deadline left it, and may hold a claim of this request: repeat it with more time", cellclient.ReasonOf(err)).With("cells", name)
 }
 

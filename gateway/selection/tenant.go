@@ -20,7 +20,7 @@ func (svc *Service) resolveTenant(r *schedule.Request) error {
 		return nil
 	}
 	var unknown cellclient.Missing
-	for _, c := range svc.cells.All {
+	for _, c := range svc.Cells.All {
 		switch s := c.LastSummary(); {
 		case s != nil && slices.Contains(s.GetTenants(), r.Tenant):
 			return nil
@@ -31,7 +31,7 @@ func (svc *Service) resolveTenant(r *schedule.Request) error {
 	switch {
 	case unknown.Len() > 0:
 		return unknown.Fault("no aggregate known is named for tenant %s, but these cells have not answered yet", r.Tenant)
-	case svc.rules.TenantsRequireAggregate():
+	case svc.Rules.TenantsRequireAggregate():
 		return fault.New(fault.NoValidHost, "No valid host was found. No hosts available for tenant %s: no aggregate is named for it", r.Tenant)
 	}
 	r.Tenant = ""

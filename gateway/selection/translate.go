@@ -22,7 +22,7 @@ const (
 // newSelection translates a request. An error of the request is InvalidRequest and names the fields.
 func (svc *Service) newSelection(ctx context.Context, req *cellgatev1.SelectDestinationsRequest) (*selection, error) {
 	s := &selection{
-		svc: svc, callerInput: callerInput{req: req, dryRun: req.GetDryRun(), ttl: claims.DefaultTTL, began: time.Now()}, cells: make([]cellState, len(svc.cells.All)), endedClaims: map[string]bool{},
+		svc: svc, callerInput: callerInput{req: req, dryRun: req.GetDryRun(), ttl: claims.DefaultTTL, began: time.Now()}, cells: make([]cellState, len(svc.Cells.All)), endedClaims: map[string]bool{},
 	}
 	var err error
 	if s.instances, err = instanceIDs(req.GetInstanceUuids()); err != nil {
@@ -109,7 +109,7 @@ func (s *selection) translate(ctx context.Context) error {
 		spec := s.req.GetRequestSpec()
 		form := SpecOf(spec)
 		rebuild = form.Rebuild()
-		r, ignored, err := s.svc.rules.Translation.Compile(form)
+		r, ignored, err := s.svc.Rules.Translation.Compile(form)
 		if err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (s *selection) translate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.rules = s.weighsBy(s.svc.rules.For(strategy))
+	s.rules = s.weighsBy(s.svc.Rules.For(strategy))
 	s.ignored = append(s.ignored, nova.Unread(s.request, withRequestFilters(s.request, s.rules), path)...)
 	if err := s.checkStorable(); err != nil {
 		return err
@@ -140,8 +140,8 @@ func (s *selection) translate(ctx context.Context) error {
 // withSegments gives the options to translate a request with, including the aggregates of its
 // networks' segments.
 func (svc *Service) withSegments(ctx context.Context, primitive map[string]any) (*nova.Options, error) {
-	options := svc.rules.Translation
-	if !options.RoutedNetworks || svc.segments == nil {
+	options := svc.Rules.Translation
+	if !options.RoutedNetworks || svc.Segments == nil {
 		return options, nil
 	}
 	with := *options
@@ -150,7 +150,7 @@ func (svc *Service) withSegments(ctx context.Context, primitive map[string]any) 
 	if len(networks) == 0 {
 		return &with, nil
 	}
-	sets, err := svc.segments(ctx, networks)
+	sets, err := svc.Segments(ctx, networks)
 	with.Segments = append(with.Segments, sets...)
 	return &with, err
 }
@@ -161,9 +161,9 @@ func (svc *Service) resolveDestination(r *schedule.Request, path string) error {
 	if r.Destination == nil || r.Destination.Cell == "" {
 		return nil
 	}
-	c := svc.cells.Named(r.Destination.Cell)
+	c := svc.Cells.Named(r.Destination.Cell)
 	if c == nil {
-		return fault.Invalid(path+".requested_destination.cell", "%s", svc.cells.NoCell(r.Destination.Cell))
+		return fault.Invalid(path+".requested_destination.cell", "%s", svc.Cells.NoCell(r.Destination.Cell))
 	}
 	if r.Destination.Cell = c.UUID(); r.Destination.Cell == "" {
 		return fault.New(fault.CellUnavailable, "cell %s has not answered yet, so its uuid is not known", c.Name()).With("cells", c.Name())
