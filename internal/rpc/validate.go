@@ -7,6 +7,7 @@ import (
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -94,3 +95,6 @@ func oneofMembers(m proto.Message, path *validate.FieldPath) []string {
 	}
 	return nil
 }
+
+// IsUUID reports whether text is 8-4-4-4-12 hexadecimal digits, as in the schema's rule uuid.
+func IsUUID(text string) bool { return len(text) == 36 && uuid.Validate(text) == nil }
