@@ -6,9 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
-	"cellgate/internal/telemetry"
 )
 
 // BreakerConfig says when a replica is left alone and when it is tried again.
@@ -49,31 +50,35 @@ const (
 	probes
 )
 
-// failureStreaks count failures in a row of all calls, at asks, and of writes and of probes, since successes of other
-// calls must not hide these: a replica whose disk hangs answers proposals, and one that serves users may not answer its
-// prober. The streaks of writes and of probes survive changes of the breaker's state: a kind of call that failed, and
-// was not served since, is still in doubt when a probe closes the breaker.
+// failureStreaks count failures in a row of writes and of probes, since successes of other calls must not hide them: a
+// replica whose disk hangs answers proposals, and one that serves users may not answer its prober. They survive changes
+// of the breaker's state: a kind of call that failed, and was not served since, is still in doubt when a probe closes
+// the breaker.
 type failureStreaks [probes + 1]int
 
-// failed counts a failure and gives the length of the longest streak that it is in.
+// failed counts a failure and gives the length of its streak; 0 for asks: gobreaker counts all calls together.
 func (s *failureStreaks) failed(k callKind) int {
-	s[asks]++
-	if k != asks {
-		s[k]++
+	if k == asks {
+		return 0
 	}
-	return max(s[asks], s[k])
+	s[k]++
+	return s[k]
 }
 
-// answered ends the streaks that a call is in. A refused write does not end that of writes: a replica refuses
+// answered ends the streak of a kind. A refused write does not end it: a replica refuses
 // without its disk.
 func (s *failureStreaks) answered(k callKind, refused bool) {
-	s[asks] = 0
 	if k != commits || !refused {
 		s[k] = 0
 	}
 }
 
+// expiryMargin is added to OpenFor, since gobreaker is half-open only strictly after its timeout.
+const expiryMargin = time.Millisecond
+
 var (
+	errFailed  = errors.New("failed")
+	errExcused = errors.New("excused")
 	// ErrNotSent is in the chain of every error of a call that was not sent.
 	ErrNotSent = errors.New("not sent")
 	// errBusy is in the chain of a call's error if the replica answered other calls while
@@ -90,10 +95,11 @@ var (
 //	                      ▲                   │
 //	                      └──a probe fails────┘
 //
-// Users' calls pass only while it is closed; in HALF_OPEN only the prober's call does. Safe for concurrent use.
+// Users' calls pass only while it is closed; in HALF_OPEN only the prober's call does, one at a time. Safe for
+// concurrent use.
 type breaker struct {
 	cfg BreakerConfig
-	// changed is called after every change, without mu.
+	// changed is called with each change of state; it must not call the breaker.
 	changed func(change)
 	// trouble wakes the prober when the replica comes into doubt.
 	trouble chan struct{}
@@ -101,8 +107,9 @@ type breaker struct {
 	// mu makes the check for the closed state and the admission of a call one step, and
 	// guards the fields below.
 	mu    sync.Mutex
-	state telemetry.BreakerState
-	// generation counts the changes of state: a call that began in an earlier generation does not count.
+	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
+	// generation counts the changes of state, as gobreaker's does: a call that began in an
+	// earlier generation does not count.
 	generation int
 	// since is when it last opened or closed; changes between half-open and open do not
 	// count.
@@ -111,6 +118,8 @@ type breaker struct {
 	openUntil time.Time
 	// lastError is the error of the newest failed call; it stays when the breaker closes.
 	lastError error
+	// decisive is set while a failure is recorded that opens the breaker by itself.
+	decisive bool
 	// doubted: since a call failed or was excused, no call was served; or since a probe
 	// failed, no probe was served.
 	doubted bool
@@ -122,7 +131,7 @@ type breaker struct {
 
 // change is a change of a breaker's state.
 type change struct {
-	from, to telemetry.BreakerState
+	from, to gobreaker.State
 	cause    error
 	// after is how long the breaker was not closed; it counts only for a change to closed.
 	after time.Duration
@@ -131,33 +140,33 @@ type change struct {
 func newBreaker(cfg BreakerConfig, changed func(change)) *breaker {
 	b := &breaker{cfg: cfg, changed: changed, trouble: make(chan struct{}, 1), since: time.Now()}
 	b.closed, b.open = context.WithCancel(context.Background())
+	b.steps = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests:  1,
+		Timeout:      cfg.OpenFor,
+		ReadyToTrip:  func(n gobreaker.Counts) bool { return b.decisive || n.ConsecutiveFailures >= uint32(cfg.Failures) },
+		IsSuccessful: func(err error) bool { return err == nil },
+		IsExcluded:   func(err error) bool { return errors.Is(err, errExcused) },
+		// gobreaker calls it within its own methods, which are called with mu held.
+		OnStateChange: func(_ string, from, to gobreaker.State) { b.note(from, to) },
+	})
 	return b
 }
 
-// moveTo changes the state. mu is held; the caller reports the change once it is not.
-func (b *breaker) moveTo(to telemetry.BreakerState) *change {
+// note records a change of state. mu is held.
+func (b *breaker) note(from, to gobreaker.State) {
 	now := time.Now()
-	c := &change{from: b.state, to: to, cause: b.lastError, after: now.Sub(b.since)}
-	b.state = to
+	b.changed(change{from: from, to: to, cause: b.lastError, after: now.Sub(b.since)})
 	b.generation++
-	switch to {
-	case telemetry.BreakerOpen:
-		b.openUntil = now.Add(b.cfg.OpenFor)
-		if c.from == telemetry.BreakerClosed {
+	switch {
+	case to == gobreaker.StateOpen:
+		b.openUntil = now.Add(b.cfg.OpenFor + expiryMargin)
+		if from == gobreaker.StateClosed {
 			b.since = now
 			b.open()
 		}
-	case telemetry.BreakerClosed:
-		b.since, b.doubted, b.streaks[asks] = now, false, 0
+	case to == gobreaker.StateClosed:
+		b.since, b.doubted = now, false
 		b.closed, b.open = context.WithCancel(context.Background())
-	}
-	return c
-}
-
-// report reports a change; nil for none.
-func (b *breaker) report(c *change) {
-	if c != nil {
-		b.changed(*c)
 	}
 }
 
@@ -166,6 +175,7 @@ type pass struct {
 	b          *breaker
 	generation int
 	kind       callKind
+	done       func(error)
 	// breakerOpen ends when the breaker opens; callers that may give up their call stop
 	// waiting then.
 	breakerOpen context.Context
@@ -176,27 +186,26 @@ type pass struct {
 func (b *breaker) enter(k callKind) (*pass, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state != telemetry.BreakerClosed {
+	if b.steps.State() != gobreaker.StateClosed {
 		return nil, b.refusal()
 	}
-	return &pass{b: b, generation: b.generation, kind: k, breakerOpen: b.closed}, nil
+	return b.admit(k)
 }
 
-// enterProbe admits the prober's call, also the call that decides in HALF_OPEN. The prober has one call at a time.
+// enterProbe admits the prober's call, also the call that decides in HALF_OPEN.
 func (b *breaker) enterProbe() (*pass, error) {
 	b.mu.Lock()
-	if b.state == telemetry.BreakerOpen && time.Now().Before(b.openUntil) {
-		defer b.mu.Unlock()
+	defer b.mu.Unlock()
+	return b.admit(probes)
+}
+
+// admit asks gobreaker. mu is held.
+func (b *breaker) admit(k callKind) (*pass, error) {
+	done, err := b.steps.Allow()
+	if err != nil {
 		return nil, b.refusal()
 	}
-	var c *change
-	if b.state == telemetry.BreakerOpen {
-		c = b.moveTo(telemetry.BreakerHalfOpen)
-	}
-	p := &pass{b: b, generation: b.generation, kind: probes, breakerOpen: b.closed}
-	b.mu.Unlock()
-	b.report(c)
-	return p, nil
+	return &pass{b: b, generation: b.generation, kind: k, done: done, breakerOpen: b.closed}, nil
 }
 
 // refusal is the error of a call that is not admitted. mu is held.
@@ -216,7 +225,7 @@ func (b *breaker) refused() error {
 func (b *breaker) refuses() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state != telemetry.BreakerClosed {
+	if b.steps.State() != gobreaker.StateClosed {
 		return b.refusal()
 	}
 	return nil
@@ -227,7 +236,7 @@ func (b *breaker) refuses() error {
 func (b *breaker) inDoubt() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.doubted || b.state != telemetry.BreakerClosed
+	return b.doubted || b.steps.State() != gobreaker.StateClosed
 }
 
 // while derives a context that also ends when the breaker opens.
@@ -239,34 +248,29 @@ func (p *pass) while(ctx context.Context) (context.Context, func()) {
 
 // leave records how the call ended; err is why it was not served, or the refusal.
 func (p *pass) leave(v outcome, err error) {
-	p.b.mu.Lock()
-	c := p.b.count(p, v, err)
-	p.b.mu.Unlock()
-	p.b.report(c)
-}
-
-// count counts a call that ended. mu is held.
-func (b *breaker) count(p *pass, v outcome, err error) *change {
+	b := p.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	// State moves an open breaker to half-open if its time has passed, which is a new generation.
+	b.steps.State()
 	if p.generation != b.generation {
-		return nil
+		return // gobreaker would not count it either
 	}
 	switch v {
 	case served:
 		b.streaks.answered(p.kind, err != nil)
 		b.doubted = b.streaks[probes] > 0
-		if b.state == telemetry.BreakerHalfOpen {
-			return b.moveTo(telemetry.BreakerClosed)
-		}
+		p.done(nil)
 	case excused:
 		b.doubt()
+		p.done(errExcused)
 	case failed:
 		b.doubt()
 		b.lastError = err
-		if b.streaks.failed(p.kind) >= b.cfg.Failures || b.state == telemetry.BreakerHalfOpen || rpc.Unreachable(err) {
-			return b.moveTo(telemetry.BreakerOpen)
-		}
+		b.decisive = b.streaks.failed(p.kind) >= b.cfg.Failures || rpc.Unreachable(err)
+		p.done(errFailed)
+		b.decisive = false
 	}
-	return nil
 }
 
 // doubt marks the replica as doubted and wakes the prober. mu is held.
@@ -284,9 +288,9 @@ func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duratio
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	next := began.Add(healthy)
-	if b.state != telemetry.BreakerClosed || b.doubted {
+	if state := b.steps.State(); state != gobreaker.StateClosed || b.doubted {
 		next = began.Add(min(healthy, b.cfg.ProbeEvery))
-		if b.state == telemetry.BreakerOpen && b.openUntil.Before(next) {
+		if state == gobreaker.StateOpen && b.openUntil.Before(next) {
 			next = b.openUntil
 		}
 	}
@@ -297,14 +301,14 @@ func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duratio
 func (b *breaker) ailing() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.streaks[probes] > 0 || b.state != telemetry.BreakerClosed
+	return b.streaks[probes] > 0 || b.steps.State() != gobreaker.StateClosed
 }
 
 // view gives the state, when it last opened or closed, and the error of the newest failed call.
-func (b *breaker) view() (state telemetry.BreakerState, since time.Time, err error) {
+func (b *breaker) view() (state gobreaker.State, since time.Time, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state, b.since, b.lastError
+	return b.steps.State(), b.since, b.lastError
 }
 
 // timing is how long a call took, and how long it was allowed to take.

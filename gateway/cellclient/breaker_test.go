@@ -8,12 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
-	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -36,13 +36,13 @@ func TestLateNewsDoNotCount(t *testing.T) {
 		if _, err := b.enterProbe(); err == nil {
 			t.Error("a probe within the open time")
 		}
-		time.Sleep(time.Second) // virtual
+		time.Sleep(time.Second + expiryMargin) // virtual
 		old.leave(failed, fault.New(fault.Internal, "from before"))
 		probe, err := b.enterProbe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, _, _ := b.view(); s != telemetry.BreakerHalfOpen {
+		if s, _, _ := b.view(); s != gobreaker.StateHalfOpen {
 			t.Fatalf("after the open time: %v", s)
 		}
 		if _, err := b.enter(asks); err == nil {
@@ -50,7 +50,7 @@ func TestLateNewsDoNotCount(t *testing.T) {
 		}
 		probe.leave(served, nil)
 		older.leave(failed, fault.New(fault.Internal, "from before"))
-		if s, _, _ := b.view(); s != telemetry.BreakerClosed {
+		if s, _, _ := b.view(); s != gobreaker.StateClosed {
 			t.Errorf("after the probe: %v", s)
 		}
 		enter().leave(served, nil)
@@ -111,19 +111,19 @@ func TestStreaksAreOfTheirOwn(t *testing.T) {
 		enter   func(b *breaker) (*pass, error)
 		between func(b *breaker) (*pass, error)
 		err     error
-		want    telemetry.BreakerState
+		want    gobreaker.State
 	}{
-		"probes, users served":  {(*breaker).enterProbe, entering(commits), nil, telemetry.BreakerOpen},
-		"writes, users served":  {entering(commits), entering(asks), nil, telemetry.BreakerOpen},
-		"writes, probes served": {entering(commits), (*breaker).enterProbe, nil, telemetry.BreakerOpen},
-		"writes, one refused":   {entering(commits), entering(commits), fault.New(fault.Overloaded, "full"), telemetry.BreakerOpen},
-		"writes, one served":    {entering(commits), entering(commits), nil, telemetry.BreakerClosed},
-		"reads, others served":  {entering(asks), entering(asks), nil, telemetry.BreakerClosed},
+		"probes, users served":  {(*breaker).enterProbe, entering(commits), nil, gobreaker.StateOpen},
+		"writes, users served":  {entering(commits), entering(asks), nil, gobreaker.StateOpen},
+		"writes, probes served": {entering(commits), (*breaker).enterProbe, nil, gobreaker.StateOpen},
+		"writes, one refused":   {entering(commits), entering(commits), fault.New(fault.Overloaded, "full"), gobreaker.StateOpen},
+		"writes, one served":    {entering(commits), entering(commits), nil, gobreaker.StateClosed},
+		"reads, others served":  {entering(asks), entering(asks), nil, gobreaker.StateClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBreaker(BreakerConfig{Failures: failures, OpenFor: time.Minute}, func(change) {})
 			for range failures {
-				if s, _, _ := b.view(); s != telemetry.BreakerClosed {
+				if s, _, _ := b.view(); s != gobreaker.StateClosed {
 					t.Fatalf("%v too early", s)
 				}
 				for _, step := range []struct {

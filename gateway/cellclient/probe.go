@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"cellgate/internal/telemetry"
 )
 
@@ -93,10 +95,10 @@ func (cs *Cells) probe(ctx context.Context, r *Replica, answered func(context.Co
 // breakerChanged logs when users' calls stop and resume. Changes between open and half-open are not logged.
 func (cs *Cells) breakerChanged(r *Replica, c change) {
 	switch {
-	case c.from == telemetry.BreakerClosed:
+	case c.from == gobreaker.StateClosed:
 		cs.log.Warn("breaker opens: the replica is not asked", "cell", r.cell.Name(), "replica", r.Addr, "error", c.cause)
-	case c.to == telemetry.BreakerClosed:
+	case c.to == gobreaker.StateClosed:
 		cs.log.Info("breaker closes: the replica is asked again", "cell", r.cell.Name(), "replica", r.Addr, "after", c.after.Round(time.Millisecond))
 	}
-	r.breakerTelemetry.Moved(c.to)
+	r.breakerTelemetry.Moved(telemetry.BreakerState(c.to))
 }

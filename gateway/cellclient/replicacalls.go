@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/sony/gobreaker/v2"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -25,10 +25,10 @@ func (c *Cell) ReplicaStates() []*cellgatev1.ReplicaState {
 	return out
 }
 
-var shownStates = map[telemetry.BreakerState]cellgatev1.BreakerState{
-	telemetry.BreakerClosed:   cellgatev1.BreakerState_CLOSED,
-	telemetry.BreakerOpen:     cellgatev1.BreakerState_OPEN,
-	telemetry.BreakerHalfOpen: cellgatev1.BreakerState_HALF_OPEN,
+var shownStates = map[gobreaker.State]cellgatev1.BreakerState{
+	gobreaker.StateClosed:   cellgatev1.BreakerState_CLOSED,
+	gobreaker.StateOpen:     cellgatev1.BreakerState_OPEN,
+	gobreaker.StateHalfOpen: cellgatev1.BreakerState_HALF_OPEN,
 }
 
 func (r *Replica) ListFindings(ctx context.Context) (*cellv1.ListFindingsResponse, error) {

@@ -145,7 +145,7 @@ func Ops() []Op {
 	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpTakeOver, OpMoveGate, OpPutFacts, OpRecordVerdict, OpAdmin, OpEndMaintenance, OpNovaState, OpSilent, OpRemoveHost, OpPlacement, OpPutName, OpDeleteName, OpAudit, OpOther}
 }
 
-// BreakerState is a breaker's state.
+// BreakerState is a breaker's state, in gobreaker's numbers.
 type BreakerState int
 
 // The states of a breaker.
