@@ -109,6 +109,16 @@ func moveClauses() []clause {
 			s.do(confirm(refOf(1, 50)), release(refOf(1, 50)))
 			s.used(1, 0)
 		}},
+		{name: "TransferredBackItForgets", test: func(s *suite) {
+			s.do(NewHost(1, 8), NewClaim(1, 1, 3), transferOf(1, 1, 50))
+			if c := s.do(transferOf(1, 50, 51)).Claim; c.TransferredFrom != ConsumerID(1) {
+				s.Errorf("transferred from %q", c.TransferredFrom)
+			}
+			if c := s.do(transferOf(1, 51, 1)).Claim; c.TransferredFrom != "" || c.ConsumerUUID != ConsumerID(1) {
+				s.Errorf("claim is %+v", c)
+			}
+			s.used(1, 3)
+		}},
 		{name: "ABadTransferIsRefusedByField", test: func(s *suite) {
 			for field, spoil := range map[string]func(*shard.Transfer){
 				"claim_id":      func(f *shard.Transfer) { f.ClaimID = "" },

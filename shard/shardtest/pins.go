@@ -29,6 +29,15 @@ func pinClauses() []clause {
 				s.Errorf("pin is %+v", p)
 			}
 		}},
+		{name: "TheSameHostJoins", test: func(s *suite) {
+			s.do(newPin(1, "a"), newPin(2, "a"), unpin(1))
+			s.refused(newPin(3, "b"), fault.Contended)
+			s.do(unpin(2))
+			if p := s.rows().Pins[GroupID(1)]; p != nil {
+				s.Errorf("pin is %+v", p)
+			}
+			s.do(newPin(3, "b"))
+		}},
 		{name: "AgainExtendsAndNeverShortens", test: func(s *suite) {
 			s.do(newPin(1, "a"))
 			s.Advance(30 * time.Second)
@@ -40,6 +49,13 @@ func pinClauses() []clause {
 			s.nothing(short)
 			s.Advance(15 * time.Second)
 			s.refused(newPin(2, "b"), fault.Contended)
+		}},
+		{name: "UnpinAgainDoesNothing", test: func(s *suite) {
+			s.nothing(unpin(1))
+			s.do(newPin(1, "a"))
+			s.nothing(unpin(2))
+			s.do(unpin(1))
+			s.nothing(unpin(1))
 		}},
 		{name: "I9_UnderConcurrencyOneHostWins", test: func(s *suite) {
 			out := s.race(s.openLanes(8), func(w int) any { return newPin(w, fmt.Sprintf("host-%d", w)) })

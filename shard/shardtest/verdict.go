@@ -117,6 +117,26 @@ func verdictClauses() []clause {
 			s.nothing(aborts(3, 1, 8)) // a report already had the instance
 			s.used(1, 2)
 		}},
+		{name: "AConfirmedClaimThatMovesAnotherDoesNotGoBack", test: func(s *suite) {
+			two(s)
+			s.do(confirm(*Ref(1)), NewClaim(2, 1, 1), confirm(*Ref(2)))
+			runs := NewHost(1, 8)
+			runs.Host.StateVersion = 2
+			for n, amount := range []int64{3, 1} {
+				runs.Instances = append(runs.Instances, shard.Instance{UUID: ConsumerID(n + 1), Allocations: []shard.Used{{ProviderUUID: HostID(1), ResourceClass: Class, Amount: amount}}})
+			}
+			s.do(runs)
+			for _, m := range []struct{ from, to, host int }{{1, 3, 2}, {2, 4, 1}} { // to another host, and a resize
+				s.do(moving(m.to, m.from, m.host), confirm(refOf(m.to, m.from)))
+				s.state(m.from, shard.Released)
+				s.nothing(aborts(m.to, m.host, 8))
+				s.state(m.to, shard.Confirmed)
+			}
+			s.used(1, 1)
+			s.used(2, 1)
+			s.do(release(refOf(3, 1)))
+			s.used(2, 0)
+		}},
 		{name: "TheSameWordAgainWritesNothing", test: func(s *suite) {
 			two(s)
 			first := s.do(rejects(1, 1, 7)).Claim
@@ -132,6 +152,11 @@ func verdictClauses() []clause {
 				s.Errorf("refused by %+v with %+v", o.Refusal, o.Claim)
 			}
 			s.state(1, shard.Pending)
+		}},
+		{name: "ANotedRejectionCanBeEndedLater", test: func(s *suite) {
+			two(s)
+			s.do(rejects(1, 1, 7), ends(rejects(1, 1, 7)))
+			s.state(1, shard.Rejected)
 		}},
 		{name: "WhoRejectedItBeforeIsKept", test: func(s *suite) {
 			two(s)
