@@ -36,6 +36,7 @@ func Gate(b []byte) (*shard.Gate, error)   { return read(b, &storagev1.Gate{}, r
 func Namespace(b []byte) (*shard.Namespace, error) {
 	return read(b, &storagev1.Namespace{}, rowNamespace)
 }
+
 func AdminState(b []byte) (*shard.AdminState, error) {
 	return read(b, &storagev1.AdminState{}, rowAdminState)
 }

@@ -57,13 +57,6 @@ func (k *hardwareKind) takes(n, host int, count int64) *shard.NewClaim {
 	return c
 }
 
-// withHardware makes a claim take three devices without any check.
-func withHardware(c *shard.NewClaim) *shard.NewClaim {
-	check := schedule.GuestCheck{Nova: hardwareKinds[0].guest(3)}
-	c.Guest.Hardware = check.Encode()
-	return c
-}
-
 // full checks that a host refuses an operation because it lacks this kind.
 func (s *suite) full(k *hardwareKind, op any) {
 	s.Helper()
