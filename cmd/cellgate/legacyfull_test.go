@@ -50,7 +50,6 @@ func startLegacyPair(t *testing.T, k legacytest.Kind, refresh time.Duration, fil
   http: 127.0.0.1:0
   propose_budget: 20s
   claim_budget: 20s
-  breaker: {window: 60s}
   cells: [{name: cell1, uuid: c0000000-0000-4000-8000-000000000001, replicas: [%q]}]
   legacy: [{cell: cell1, database: %q, required_version: 68, refresh: %s, service_down_time: 1h}]
 `, addr, cellAddr, d.URL, refresh)

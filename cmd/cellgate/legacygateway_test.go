@@ -75,7 +75,6 @@ func legacyOnly(t *testing.T, k legacytest.Kind) {
   drain_delay: 0s
   propose_budget: 20s
   claim_budget: 20s
-  breaker: {window: 60s}
   filters: [ComputeFilter, ResourceFilter, ServerGroupAntiAffinityFilter, NUMATopologyFilter, PciPassthroughFilter]
   pci_alias: [{name: gpu, vendor_id: 10de, product_id: 1db6, device_type: type-PCI}]
   cells: [{name: cell1, uuid: c0000000-0000-4000-8000-000000000001}]
