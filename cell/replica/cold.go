@@ -3,9 +3,11 @@ package replica
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cellgate/cell/liveness"
@@ -26,6 +28,9 @@ const (
 	// coldPatience is how long a search may take. Gateways wait for it as long as for a claim, 2 s by
 	// default.
 	coldPatience = 1500 * time.Millisecond
+	// ColdTries is how many searches in a row may take longer before the replica stops answering such
+	// queries.
+	ColdTries = 3
 )
 
 // coldSearch answers queries while the replica loads its table. Each answer comes from a small table of
@@ -41,6 +46,7 @@ type coldSearch struct {
 	versions *proposals.Versions
 	most     int
 	now      func() time.Time
+	log      *slog.Logger
 
 	// ctx bounds all searches; tasks are their goroutines.
 	ctx   context.Context
@@ -53,6 +59,11 @@ type coldSearch struct {
 	ended bool
 	// waiting are the searches that have not begun, by query.
 	waiting map[string]*coldQuery
+
+	// late counts the searches in a row that took too long.
+	late atomic.Int32
+	done atomic.Int64
+	cut  sync.Once
 }
 
 // coldQuery is one question to the shard and, once done is closed, its answer.
@@ -66,9 +77,9 @@ type coldQuery struct {
 	err     error
 }
 
-func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposals.Versions, now func() time.Time) *coldSearch {
+func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposals.Versions, now func() time.Time, log *slog.Logger) *coldSearch {
 	c := &coldSearch{
-		cell: cellUUID, versions: v, most: hosts, now: now,
+		cell: cellUUID, versions: v, most: hosts, now: now, log: log,
 		running: make(chan struct{}, ColdAtOnce), waiting: map[string]*coldQuery{},
 	}
 	c.finder, _ = store.(shard.HostFinder)
@@ -77,7 +88,10 @@ func newColdSearch(cellUUID string, hosts int, store shard.Store, v *proposals.V
 }
 
 // Serves reports whether queries can be answered by searches.
-func (c *coldSearch) Serves() bool { return c.finder != nil }
+func (c *coldSearch) Serves() bool { return c.finder != nil && c.late.Load() < ColdTries }
+
+// Answered is how many searches were answered.
+func (c *coldSearch) Answered() int64 { return c.done.Load() }
 
 // close ends the searches and waits for them.
 func (c *coldSearch) close() {
@@ -157,11 +171,26 @@ func (c *coldSearch) run(key string, s *coldQuery) {
 	ctx, cancel := context.WithTimeout(c.ctx, coldPatience)
 	defer cancel()
 	found, err := c.finder.FindHosts(ctx, s.query)
-	if err != nil {
+	switch {
+	case err == nil:
+		c.late.Store(0)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		if c.late.Add(1) == ColdTries {
+			c.log.Warn("the shard takes too long to find hosts: nothing is answered until the table is loaded", "longer_than", coldPatience)
+		}
+		fallthrough
+	default:
 		s.err = StoreFault(err)
 		return
 	}
-	s.at = proposals.Version{Table: TableOf(c.cell, found.Rows, c.now), Part: &proposals.Part{Hosts: found.Hosts, More: found.More}}
+	c.done.Add(1)
+	p := &proposals.Part{Hosts: found.Hosts, More: found.More}
+	if p.More {
+		c.cut.Do(func() {
+			c.log.Warn("while the table is loaded, requests that more hosts may pass are answered from some of them: such answers say that they are not exact", "hosts", c.most)
+		})
+	}
+	s.at = proposals.Version{Table: TableOf(c.cell, found.Rows, c.now), Part: p}
 	s.name = c.versions.Keep(s.at)
 }
 

@@ -37,7 +37,7 @@ func coldAgrees(t *testing.T, store shard.Store, rounds int) {
 	tried, passed, refused := 0, 0, 0
 	for range rounds {
 		a.change()
-		cold := newColdSearch(cellUUID, agreementHosts, store, proposals.NewVersions(time.Second, 9, time.Now), time.Now)
+		cold := newColdSearch(cellUUID, agreementHosts, store, proposals.NewVersions(time.Second, 9, time.Now), time.Now, a.writer.log)
 		table := a.writer.versions.Current()
 		for range 20 {
 			q := a.coldQuery()

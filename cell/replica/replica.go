@@ -60,7 +60,7 @@ func NewState(cfg Config, live *liveness.Tracker) *State {
 		StoreTime: &storeTimeWatch{Machine: cfg.Now, log: cfg.Log},
 	}
 	s.Rows.importsStale.Store(true)
-	s.Cold = newColdSearch(cfg.CellUUID, cfg.ColdHosts, cfg.Store, s.Versions, cfg.Now)
+	s.Cold = newColdSearch(cfg.CellUUID, cfg.ColdHosts, cfg.Store, s.Versions, cfg.Now, cfg.Log)
 	s.Imports = &importAge{rows: s.Rows, live: live, store: s.StoreTime}
 	s.Writer = newWriter(cfg.CellUUID, s.Rows, live, s.Versions, s.Imports, cfg.Log)
 	return s
