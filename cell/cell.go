@@ -186,7 +186,7 @@ func (c *Cell) serve(ctx context.Context) error {
 		}
 		close(c.phase.ready)
 		c.health.Changed()
-		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Incarnation, "took", time.Since(start))
+		c.log.Info("cell is ready", "hosts", c.versions.Current().Len(), "lane", lane.ID().Incarnation, "took", time.Since(start), "cold_queries", c.table.Cold.Answered())
 		return nil
 	})
 	return g.Wait()

@@ -142,7 +142,6 @@ func TestAHostRejectsNoClaimOfWhatAnotherReplicaGaveBack(t *testing.T) {
 					if r := p.do(random.IntN(2), releaseOf(n)).GetRefusal(); r != nil {
 						t.Fatalf("release %d: %v", n, r)
 					}
-					synctest.Wait() // the agent has received the end of the claim, before the next claim is made
 				}
 			})
 		})

@@ -7,7 +7,8 @@
 //	admit.go         limits of hosts
 //	streams.go       the streams, by host; reports.go: what was reported on them last
 //	heldstate.go     what else of a cell asks of reports
-//	verifier.go      claims are offered to agents (offers.go), which give verdicts (verdicts.go)
+//	verifier.go      claims are offered to agents (offers.go), which give verdicts (verdicts.go,
+//	                 doubts.go)
 //
 // A verdict does not end a lease. It ends a claim in two cases: in sync mode, before the caller is
 // answered, and when a host gives back a confirmed claim.

@@ -87,7 +87,7 @@ func New(stopping context.Context, cfg Config, s *replica.State, gate *gate.Keep
 	streams := newStreams(3*cfg.HeartbeatEvery, cfg.Now)
 	return &Service{
 		cfg: cfg, rows: s.Rows, queue: s.Queue, journal: s.Journal, live: s.Live, gate: gate, now: cfg.Now, log: cfg.Log, tel: cfg.Telemetry,
-		Streams: streams, Verify: newVerifier(cfg.VerifyMode, cfg.VerifyWait, s.Rows, s.Queue, streams, cfg.Now, cfg.Log, cfg.Telemetry),
+		Streams: streams, Verify: newVerifier(cfg.VerifyMode, cfg.VerifyWait, s.Rows, s.Queue, s.Journal, streams, cfg.Now, cfg.Log, cfg.Telemetry),
 		states: make(chan struct{}, max(cfg.MaxStates, 1)), Decoding: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 		ready: ready, stopping: stopping, wrongCell: throttle.New(cfg.Log, cfg.Now, time.Minute),
 		refusedStates: throttle.New(cfg.Log, cfg.Now, time.Second),
@@ -105,6 +105,7 @@ func (s *Service) Run(ctx context.Context, g *errgroup.Group) {
 		})
 	})
 	g.Go(func() error { return s.Verify.write(ctx) })
+	g.Go(func() error { return s.Verify.recheck(ctx) })
 }
 
 // Report serves one host's stream until its agent leaves or the replica stops. A bad state is refused,

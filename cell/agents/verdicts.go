@@ -19,6 +19,9 @@ func (v *verifier) handleVerdict(a *stream, in *agentv1.Verdict) {
 	}
 	rejected := in.GetOutcome() == agentv1.Verdict_REJECTED
 	reason := ""
+	if rejected && v.putOff(a, in) {
+		return
+	}
 	if rejected {
 		reason = reasonOf(in)
 		v.log.Warn("a host rejected a claim", "host", c.ServiceHost, "claim_id", c.ClaimID, "state", c.State,

@@ -50,13 +50,16 @@ const (
 // host. A host is swept when its stream begins, OfferGrace after another replica's entry was read, when
 // a message could not be sent, and every VerifySweep. So no missed offer stays missed.
 //
-// Every replica that has a stream of the agent sends it the ends of claims.
+// Every replica that has a stream of the agent sends it the ends of claims. A rejection for lack of
+// room may still be due to claims that another replica ended and this one has not read. Such a
+// rejection counts only after this replica has read the journal and offered the claim again (recheck).
 type verifier struct {
 	mode     VerifyMode
 	wait     time.Duration
 	rows     *replica.Rows
 	sessions *Streams
 	queue    *replica.Queue
+	journal  *replica.Journal
 	now      func() time.Time
 	log      *slog.Logger
 	tel      *telemetry.Cell
@@ -73,6 +76,9 @@ type verifier struct {
 	// rejected are verdicts to be written; wake has an element while there are some.
 	rejected []shard.Op
 	wake     chan struct{}
+	// putOffs are deferred rejections; check has an element while there are some.
+	putOffs []putOffRejection
+	check   chan struct{}
 }
 
 // placed is a claim on a host.
@@ -100,15 +106,17 @@ type offer struct {
 	counted bool
 	// confirmed: the claim was sent as confirmed.
 	confirmed bool
+	// again: the next verdict counts in any case, since the one before was deferred.
+	again bool
 	// despite is the rejection in spite of which the claim was sent again (repeatOffer); nil for none.
 	despite *agentv1.Verdict
 }
 
-func newVerifier(mode VerifyMode, wait time.Duration, rows *replica.Rows, q *replica.Queue, sessions *Streams, now func() time.Time, log *slog.Logger, tel *telemetry.Cell) *verifier {
+func newVerifier(mode VerifyMode, wait time.Duration, rows *replica.Rows, q *replica.Queue, j *replica.Journal, sessions *Streams, now func() time.Time, log *slog.Logger, tel *telemetry.Cell) *verifier {
 	return &verifier{
-		mode: mode, wait: wait, rows: rows, queue: q, sessions: sessions, now: now, log: log, tel: tel,
+		mode: mode, wait: wait, rows: rows, queue: q, journal: j, sessions: sessions, now: now, log: log, tel: tel,
 		hosts: map[string]*verifyingHost{}, at: map[string]string{}, due: map[string]time.Time{},
-		awaited: map[placed]chan *agentv1.Verdict{}, wake: make(chan struct{}, 1),
+		awaited: map[placed]chan *agentv1.Verdict{}, wake: make(chan struct{}, 1), check: make(chan struct{}, 1),
 	}
 }
 
