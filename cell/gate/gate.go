@@ -226,6 +226,7 @@ func (k *Keeper) HasGateways() bool {
 // counts until reports bring another status (StatusChanges). It cannot wait for the next report:
 // requests choose an empty host first.
 func (k *Keeper) StatusOfNewHost(uuid string) serviceStatus {
+	hasGateways := k.HasGateways() // first: a report that comes in between is readable
 	reports := k.ReadableReports()
 	named := false
 	for _, r := range reports {
@@ -239,7 +240,7 @@ func (k *Keeper) StatusOfNewHost(uuid string) serviceStatus {
 	switch {
 	case named:
 		return serviceStatus{shard.ConditionDisabled, UnknownToNova}
-	case len(reports) == 0 && k.HasGateways():
+	case len(reports) == 0 && hasGateways:
 		return serviceStatus{shard.ConditionDisabled, UnreadableToNova}
 	}
 	return serviceStatus{}

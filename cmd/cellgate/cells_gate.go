@@ -22,9 +22,10 @@ func newPin(c *client) *cobra.Command {
 		Long: `Hold the gate of a cell in a state, whatever its agents and services say, until
 "cellgate cells unpin". A state in which the cell would place nothing is refused: LEGACY
 and SHADOW need a gateway that reads Nova's tables for the cell, NATIVE an agent that
-reports a host. With --force it is pinned all the same, and the cell is unavailable until it
-is let go. NATIVE is held also while old agents live: Nova's tables speak for hosts without
-an agent then, as long as a gateway reads them.`,
+reports a host. With --force it is pinned all the same, and the cell is unavailable. Where no
+gateway reads Nova's tables, a pin at LEGACY or SHADOW that is let go leaves it so: pin the
+cell at native. NATIVE is held also while old agents live: Nova's tables speak for hosts
+without an agent then, as long as a gateway reads them.`,
 		Example: `  cellgate cells pin cell1 native --reason "Nova's database is gone for good"`,
 		Args: usageArgs(func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 || !slices.Contains(gateStates, args[1]) {
