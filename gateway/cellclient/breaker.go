@@ -15,8 +15,7 @@ import (
 // BreakerConfig says when a replica is left alone and when it is tried again.
 // The zero value of each field means its default.
 type BreakerConfig struct {
-	// Failures in a row that open a breaker (5): of all calls together, of writes alone, or
-	// of probes alone. A replica that cannot be connected to opens the breaker at once.
+	// Failures in a row that open a breaker (5): of all calls together, or of one kind. A replica that cannot be connected to opens the breaker at once.
 	Failures int
 	// OpenFor is how long an open breaker lets no call through, not even the prober's (1 s).
 	OpenFor time.Duration
@@ -50,17 +49,15 @@ const (
 	probes
 )
 
-// failureStreaks count failures in a row of writes and of probes, since successes of other calls must not hide them: a
-// replica whose disk hangs answers proposals, and one that serves users may not answer its prober. They survive changes
+// failureStreaks count failures in a row of each kind, since successes of other calls must not hide them: a replica
+// whose disk hangs answers proposals, one that is too slow for proposals answers its prober, and one that serves users
+// may not answer its prober. They survive changes
 // of the breaker's state: a kind of call that failed, and was not served since, is still in doubt when a probe closes
 // the breaker.
 type failureStreaks [probes + 1]int
 
-// failed counts a failure and gives the length of its streak; 0 for asks: gobreaker counts all calls together.
+// failed counts a failure and gives the length of its streak.
 func (s *failureStreaks) failed(k callKind) int {
-	if k == asks {
-		return 0
-	}
 	s[k]++
 	return s[k]
 }
@@ -99,7 +96,7 @@ var (
 // concurrent use.
 type breaker struct {
 	cfg BreakerConfig
-	// changed is called with each change of state; it must not call the breaker.
+	// changed is called with each change of state, without mu.
 	changed func(change)
 	// trouble wakes the prober when the replica comes into doubt.
 	trouble chan struct{}
@@ -127,6 +124,8 @@ type breaker struct {
 	// closed ends when the breaker opens; a new one begins when it closes.
 	closed context.Context
 	open   context.CancelFunc
+	// changes are not yet passed to changed.
+	changes []change
 }
 
 // change is a change of a breaker's state.
@@ -155,7 +154,7 @@ func newBreaker(cfg BreakerConfig, changed func(change)) *breaker {
 // note records a change of state. mu is held.
 func (b *breaker) note(from, to gobreaker.State) {
 	now := time.Now()
-	b.changed(change{from: from, to: to, cause: b.lastError, after: now.Sub(b.since)})
+	b.changes = append(b.changes, change{from: from, to: to, cause: b.lastError, after: now.Sub(b.since)})
 	b.generation++
 	switch {
 	case to == gobreaker.StateOpen:
@@ -167,6 +166,16 @@ func (b *breaker) note(from, to gobreaker.State) {
 	case to == gobreaker.StateClosed:
 		b.since, b.doubted = now, false
 		b.closed, b.open = context.WithCancel(context.Background())
+	}
+}
+
+// unlock releases mu and reports the step's changes: a log that hangs must not hang callers.
+func (b *breaker) unlock() {
+	changes := b.changes
+	b.changes = nil
+	b.mu.Unlock()
+	for _, c := range changes {
+		b.changed(c)
 	}
 }
 
@@ -185,7 +194,7 @@ type pass struct {
 // be sent.
 func (b *breaker) enter(k callKind) (*pass, error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	if b.steps.State() != gobreaker.StateClosed {
 		return nil, b.refusal()
 	}
@@ -195,7 +204,7 @@ func (b *breaker) enter(k callKind) (*pass, error) {
 // enterProbe admits the prober's call, also the call that decides in HALF_OPEN.
 func (b *breaker) enterProbe() (*pass, error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	return b.admit(probes)
 }
 
@@ -217,14 +226,14 @@ func (b *breaker) refusal() error {
 // refused is the error of a call that was abandoned when the breaker opened.
 func (b *breaker) refused() error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	return b.refusal()
 }
 
 // refuses gives the error that enter would give now; nil if it would admit a call.
 func (b *breaker) refuses() error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	if b.steps.State() != gobreaker.StateClosed {
 		return b.refusal()
 	}
@@ -235,7 +244,7 @@ func (b *breaker) refuses() error {
 // not closed, or no call was served since one failed or was excused.
 func (b *breaker) inDoubt() bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	return b.doubted || b.steps.State() != gobreaker.StateClosed
 }
 
@@ -250,7 +259,7 @@ func (p *pass) while(ctx context.Context) (context.Context, func()) {
 func (p *pass) leave(v outcome, err error) {
 	b := p.b
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	// State moves an open breaker to half-open if its time has passed, which is a new generation.
 	b.steps.State()
 	if p.generation != b.generation {
@@ -286,7 +295,7 @@ func (b *breaker) doubt() {
 // healthy is the interval for a replica that is not in doubt.
 func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duration {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	next := began.Add(healthy)
 	if state := b.steps.State(); state != gobreaker.StateClosed || b.doubted {
 		next = began.Add(min(healthy, b.cfg.ProbeEvery))
@@ -300,14 +309,14 @@ func (b *breaker) nextProbe(began time.Time, healthy time.Duration) time.Duratio
 // ailing reports whether the replica did not answer its last probe, or its breaker is not closed.
 func (b *breaker) ailing() bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	return b.streaks[probes] > 0 || b.steps.State() != gobreaker.StateClosed
 }
 
 // view gives the state, when it last opened or closed, and the error of the newest failed call.
 func (b *breaker) view() (state gobreaker.State, since time.Time, err error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	return b.steps.State(), b.since, b.lastError
 }
 

@@ -118,6 +118,7 @@ func TestStreaksAreOfTheirOwn(t *testing.T) {
 		"writes, probes served": {entering(commits), (*breaker).enterProbe, nil, gobreaker.StateOpen},
 		"writes, one refused":   {entering(commits), entering(commits), fault.New(fault.Overloaded, "full"), gobreaker.StateOpen},
 		"writes, one served":    {entering(commits), entering(commits), nil, gobreaker.StateClosed},
+		"reads, probes served":  {entering(asks), (*breaker).enterProbe, nil, gobreaker.StateOpen},
 		"reads, others served":  {entering(asks), entering(asks), nil, gobreaker.StateClosed},
 	} {
 		t.Run(name, func(t *testing.T) {

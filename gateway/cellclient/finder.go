@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
@@ -24,7 +25,13 @@ func (c *Cell) FindClaim(ctx context.Context, budget time.Duration, id string) (
 	a := callOptions{budget: budget, fullBudget: c.ClaimBudget, mayRepeat: true, readOnly: true, order: c.InOrder("")}
 	return try(ctx, c, a, func(ctx context.Context, r *Replica, p *pass) (*cellgatev1.Claim, error) {
 		w := &waiting[string, foundClaim]{ctx: ctx, breakerOpen: p.breakerOpen, question: id, done: make(chan foundClaim, 1)}
-		r.searches.put(w)
+		if telemetry.Sampled(ctx) { // in a batch, the replica's span could not be a child of the request's
+			ctx, end := p.while(ctx)
+			defer end()
+			r.search(ctx, w)
+		} else {
+			r.searches.put(w)
+		}
 		got, answered := w.await()
 		if !answered {
 			r.searches.withdraw(w)
@@ -34,10 +41,15 @@ func (c *Cell) FindClaim(ctx context.Context, budget time.Duration, id string) (
 	})
 }
 
-// searchBatch sends one call and answers each question of the batch.
+// searchBatch searches for a batch of questions of several requests.
 func (r *Replica) searchBatch(batch []*waiting[string, foundClaim]) bool {
 	ctx, cancel := context.WithDeadline(r.cells.ctx, until(batch))
 	defer cancel()
+	return r.search(ctx, batch...)
+}
+
+// search sends one call and answers each question.
+func (r *Replica) search(ctx context.Context, batch ...*waiting[string, foundClaim]) bool {
 	req := &cellv1.ListClaimsRequest{}
 	for _, w := range batch {
 		req.ClaimIds = append(req.ClaimIds, w.question)

@@ -65,17 +65,18 @@ func (c *Cell) Propose(ctx context.Context, budget time.Duration, q *cellv1.Quer
 func (r *Replica) propose(ctx, breakerOpen context.Context, q *cellv1.Query) (*cellv1.Proposal, error) {
 	w := &waiting[*cellv1.Query, Answer]{ctx: ctx, breakerOpen: breakerOpen, question: q, done: make(chan Answer, 1)}
 	_, w.wait = r.cells.tel.Span(ctx, telemetry.SpanBatchWait)
-	line := &r.queries
+	line, other := &r.queries, &r.upToDate
 	if q.GetUpToDate() && q.GetTableVersion() == "" {
-		line = &r.upToDate
+		line, other = other, line
 	}
+	answers := other.answers.Load()
 	line.put(w)
 	got, answered := w.await()
 	if !answered {
 		got.Err = cmp.Or(ctx.Err(), breakerOpen.Err())
 		line.withdraw(w)
 	}
-	if late := ctx.Err() != nil || rpc.TimedOut(got.Err); late && got.Err != nil && line.busy(w) {
+	if late := ctx.Err() != nil || rpc.TimedOut(got.Err); late && got.Err != nil && (line.busy(w) || other.answers.Load() > answers) {
 		got.Err = errBusy
 	}
 	return got.Proposal, got.Err
