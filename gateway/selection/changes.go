@@ -59,6 +59,7 @@ func fewerInstances(fit, asked int) []*cellgatev1.RequestChange {
 func (s *selection) changesOfAll(ctx context.Context, m *merged, found []schedule.Change, instances []schedule.ID) []schedule.Change {
 	ctx, cancel := context.WithTimeout(ctx, cellclient.StepBudget(ctx, s.svc.Cells.ClaimBudget))
 	defer cancel()
+	found = slices.DeleteFunc(found, func(c schedule.Change) bool { return len(c.Misses) > maxMisses })
 	return slices.DeleteFunc(schedule.LeastOfEachKind(found, schedule.MostKinds), func(c schedule.Change) bool {
 		changed, err := s.planAgain(ctx, m, s.planned().Relaxed(c.Misses), instances)
 		return err != nil || changed.Failed >= 0
