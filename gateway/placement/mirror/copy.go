@@ -96,8 +96,20 @@ func (m *Mirror) prepareProvider(ctx context.Context, refused error, uuid, cell 
 	switch reason {
 	case placement.ProviderGeneration, placement.ProviderNotFound:
 		return nil // another copy wrote it meanwhile
-	case placement.DuplicateProvider:
-		return m.copyNamed(ctx, refused, uuid, r.Name)
+	case placement.DuplicateProvider: // of the name, or of the uuid: another copy created it meanwhile
+		renamed, err := m.freeName(ctx, refused, uuid, r.Name)
+		if err != nil || len(renamed) == 0 {
+			return err
+		}
+		if err := m.CopyProvider(ctx, uuid, cell); err != nil {
+			return err
+		}
+		for _, id := range renamed {
+			if err := m.CopyProvider(ctx, id, ""); err != nil {
+				return err
+			}
+		}
+		return nil
 	case placement.ParentNotFound:
 		return m.CopyProvider(ctx, want.ParentUUID, cell)
 	case placement.InventoryInUse:
@@ -124,21 +136,35 @@ func (m *Mirror) prepareProvider(ctx context.Context, refused error, uuid, cell 
 	return refused
 }
 
-// copyNamed copies the target's provider that has a name which another provider is to get: it was renamed or deleted in
-// the source. There is none if the other provider exists already, since another copy created it meanwhile.
-func (m *Mirror) copyNamed(ctx context.Context, refused error, uuid, name string) error {
-	named, err := m.target.providers(ctx, "?name="+url.QueryEscape(name))
-	if err != nil || len(named) == 0 || named[0].UUID == uuid {
-		return err
-	}
-	still, err := m.source.provider(ctx, named[0].UUID)
+// freeName renames the target's providers that have a name which they no longer have in the source. The caller copies
+// them after it has used the name: the names of several providers may have rotated.
+func (m *Mirror) freeName(ctx context.Context, refused error, uuid, name string) (renamed []string, err error) {
+	taken, err := m.target.providers(ctx, "?name="+url.QueryEscape(name))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if still != nil && still.Name == name {
-		return refused
+	for _, p := range taken {
+		if p.UUID == uuid {
+			continue
+		}
+		still, err := m.source.provider(ctx, p.UUID)
+		if err != nil {
+			return renamed, err
+		}
+		if still != nil && still.Name == name {
+			return renamed, refused
+		}
+		between := "copied-" + p.UUID
+		err = m.target.writeProvider(ctx, &placement.ProviderWrite{UUID: p.UUID, Name: &between}, "")
+		if reason, _ := refusedBecause(err); reason == placement.ProviderNotFound {
+			continue // another copy deleted it meanwhile
+		}
+		if err != nil {
+			return renamed, err
+		}
+		renamed = append(renamed, p.UUID)
 	}
-	return m.CopyProvider(ctx, named[0].UUID, "")
+	return renamed, nil
 }
 
 // addInventories adds the wanted inventories to a provider and keeps its others. Consumers may have moved in a circle
@@ -323,7 +349,7 @@ func (m *Mirror) writeNames(ctx context.Context, kind placement.NameKind, have, 
 	for _, name := range have {
 		if !slices.Contains(want, name) {
 			err := m.target.deleteName(ctx, kind, name)
-			if reason, _ := refusedBecause(err); err != nil && reason != placement.TraitInUse {
+			if reason, _ := refusedBecause(err); err != nil && reason != placement.TraitInUse && reason != placement.ClassInUse {
 				return err
 			}
 		}

@@ -146,7 +146,7 @@ func (w *traffic) step() {
 	case 5:
 		w.write(http.MethodPut, path+"/aggregates", map[string]any{"resource_provider_generation": w.generation(p), "aggregates": []string{w.uuid('e')}})
 	case 6:
-		w.write(http.MethodPut, path, map[string]any{"name": "renamed-" + fmt.Sprint(w.r.IntN(500)), "parent_provider_uuid": map[bool]any{true: nil, false: oneOf(w.r, w.providers)}[w.r.IntN(2) == 0]})
+		w.write(http.MethodPut, path, map[string]any{"name": "renamed-" + fmt.Sprint(w.r.IntN(50)), "parent_provider_uuid": map[bool]any{true: nil, false: oneOf(w.r, w.providers)}[w.r.IntN(2) == 0]})
 	case 7:
 		if w.write(http.MethodDelete, path, nil) {
 			w.providers = slices.DeleteFunc(w.providers, func(id string) bool { return id == p })

@@ -29,7 +29,11 @@ func (c *Client) deleteName(ctx context.Context, kind placement.NameKind, name s
 	err := c.do(ctx, http.MethodDelete, namePath(kind, name), nil, nil)
 	switch statusOf(err) {
 	case http.StatusConflict:
-		return &placement.Refusal{Reason: placement.TraitInUse, Name: name, Detail: err.Error()}
+		why := placement.TraitInUse
+		if kind == placement.ClassName {
+			why = placement.ClassInUse
+		}
+		return &placement.Refusal{Reason: why, Name: name, Detail: err.Error()}
 	case http.StatusNotFound:
 		return nil
 	}
