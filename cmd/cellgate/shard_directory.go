@@ -32,7 +32,7 @@ type shardDirectory struct{ config.Cell }
 func (d shardDirectory) options() pebbleshard.Options {
 	return pebbleshard.Options{
 		Cell: d.Name, CellUUID: d.UUID, MaxDecisionBytes: int64(d.DecisionMiB) << 20,
-		MaxJournalBytes: int64(d.JournalMiB) << 20, MaxEndedBytes: int64(d.EndedMiB) << 20,
+		MaxClockJump: d.MaxClockJump, MaxJournalBytes: int64(d.JournalMiB) << 20, MaxEndedBytes: int64(d.EndedMiB) << 20,
 	}
 }
 
@@ -42,8 +42,8 @@ func (d shardDirectory) flag() string { return "--data" }
 
 func (d shardDirectory) check(context.Context) error {
 	seen, err := pebbleshard.Inspect(d.Data, d.options())
-	if err == nil && seen.HeldBy != 0 {
-		err = fmt.Errorf("data directory %s is held by process %d; stop it, or give another directory", d.Data, seen.HeldBy)
+	if err == nil && seen.HeldBy != "" {
+		err = fmt.Errorf("data directory %s is held by %s; stop it, or give another directory", d.Data, seen.HeldBy)
 	}
 	return err
 }
@@ -76,8 +76,8 @@ func (d shardDirectory) examineContents() results {
 	if !seen.Exists {
 		out = good("is not there yet; it will be made")
 	}
-	if seen.HeldBy != 0 {
-		lock = diagnose(noted, fmt.Sprintf("is held by process %d", seen.HeldBy), "nothing, if it is this cell that runs already; else stop that process first: a shard has one")
+	if seen.HeldBy != "" {
+		lock = diagnose(noted, fmt.Sprintf("is held by %s", seen.HeldBy), "nothing, if it is this cell that runs already; else stop that process first: a shard has one")
 	}
 	return append(out.named("shard "+d.Data), lock.named("lock of the shard")...)
 }

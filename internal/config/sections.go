@@ -271,6 +271,7 @@ type Cell struct {
 	DecisionMiB       int           `yaml:"max_decision_mib" unit:"MiB" range:"16.." help:"MiB that the decisions kept take, at most: with an embedded shard before compression"`
 	JournalMiB        int           `yaml:"max_journal_mib" unit:"MiB" range:"16.." help:"MiB that the journal of the embedded shard takes, at most; older entries are dropped"`
 	EndedMiB          int           `yaml:"max_ended_mib" unit:"MiB" range:"16.." help:"MiB that ended claims of the embedded shard take, at most; older ones are dropped, but none within ten minutes"`
+	MaxClockJump      time.Duration `yaml:"max_clock_jump" range:">0s.." help:"how long an embedded shard may have stood still: a clock that is later at the start is refused as wrong"`
 	GateSettle        time.Duration `yaml:"gate_settle" range:"100ms..24h" help:"how long all services and hosts must be new before the gate moves on; doubles with each fall-back"`
 	GateClasses       []string      `yaml:"gate_classes" help:"resource classes that each host's inventory must have before the gate moves on"`
 	GateAgentVersion  int           `yaml:"gate_agent_version" range:"1.." help:"least version of the hosts' agents"`
@@ -353,7 +354,7 @@ func Default() Config {
 			GRPC: "127.0.0.1:9101", Ingress: ingress, ServiceDownTime: 60 * time.Second, HeartbeatEvery: 10 * time.Second,
 			SnapshotTTL: 2 * time.Second, LeaseScan: time.Second, MaxBatch: 256, MaxQueue: 8192,
 			MaxHosts: 50_000, MaxHostsMiB: 1024, MaxAgentHosts: 1024, MaxAgentHostsMiB: 64,
-			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 256, JournalMiB: 64, EndedMiB: 64,
+			DecisionsKeep: 24 * time.Hour, MaxDecisions: 100_000, DecisionMiB: 256, JournalMiB: 64, EndedMiB: 64, MaxClockJump: 31 * 24 * time.Hour,
 			GateSettle:  60 * time.Second,
 			GateClasses: []string{"VCPU", "MEMORY_MB", "DISK_GB"}, GateAgentVersion: 1,
 			VerifyMode: "async", VerifyWait: 200 * time.Millisecond,

@@ -2,6 +2,7 @@ package pebbleshard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"cellgate/shard"
@@ -17,9 +18,10 @@ type cache struct {
 	// namespaces by host uuid, then name, including those with an empty name.
 	namespaces map[string]map[string]*shard.Namespace
 	// admins by host uuid.
-	admins                      map[string]*shard.AdminState
-	names                       map[shard.NameRef]bool
-	byConsumer, byHost, byGroup index
+	admins              map[string]*shard.AdminState
+	names               map[shard.NameRef]bool
+	byConsumer, byGroup index
+	byHost              hostIndex
 	// transferred are those that were transferred, by their first consumer.
 	transferred index
 	leases      leases
@@ -30,7 +32,7 @@ func newCache() *cache {
 		hosts: map[string]*shard.Host{}, usages: map[string]*shard.Usage{},
 		claims: map[string]*shard.Claim{}, pins: map[string]*shard.Pin{}, namespaces: map[string]map[string]*shard.Namespace{},
 		admins: map[string]*shard.AdminState{}, names: map[shard.NameRef]bool{},
-		byConsumer: index{}, byHost: index{}, byGroup: index{}, transferred: index{},
+		byConsumer: index{}, byHost: hostIndex{}, byGroup: index{}, transferred: index{},
 	}
 }
 
@@ -127,3 +129,22 @@ func (x index) drop(key, id string) {
 		delete(x, key)
 	}
 }
+
+// hostIndex has the ids of live claims by their root provider: a shared storage pool has one for every instance.
+type hostIndex map[string]map[string]bool
+
+func (x hostIndex) add(key, id string) {
+	if x[key] == nil {
+		x[key] = map[string]bool{}
+	}
+	x[key][id] = true
+}
+
+func (x hostIndex) drop(key, id string) {
+	delete(x[key], id)
+	if len(x[key]) == 0 {
+		delete(x, key)
+	}
+}
+
+func (x hostIndex) claims(key string) []string { return slices.Collect(maps.Keys(x[key])) }

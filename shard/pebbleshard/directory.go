@@ -64,8 +64,7 @@ func (d *directory) hold() (io.Closer, error) {
 		if number != syscall.EAGAIN && number != syscall.EACCES {
 			return nil, fmt.Errorf("data directory %s cannot be locked: %w", d.path, err)
 		}
-		pid, _ := lockedBy(d.in(lockFile))
-		holder = fmt.Sprintf("process %d", pid)
+		holder, _ = lockedBy(d.in(lockFile))
 	}
 	return nil, fmt.Errorf("data directory %s is held by %s (%w); stop it, or give another directory", d.path, holder, err)
 }

@@ -128,7 +128,7 @@ func TestOpen_FromAnotherProcess_ErrorNamesTheHolder(t *testing.T) {
 	for lines.Scan() && lines.Text() != "holding" {
 		t.Log(lines.Text())
 	}
-	if seen, err := Inspect(dir, Options{Cell: "cell1"}); err != nil || !seen.Exists || seen.HeldBy != other.Process.Pid {
+	if seen, err := Inspect(dir, Options{Cell: "cell1"}); err != nil || !seen.Exists || seen.HeldBy != fmt.Sprintf("process %d", other.Process.Pid) {
 		t.Errorf("Inspect gives %+v, %v", seen, err)
 	}
 	openErr(t, dir, Options{Cell: "cell1"}, dir, fmt.Sprintf("is held by process %d ", other.Process.Pid))

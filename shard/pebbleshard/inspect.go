@@ -14,9 +14,8 @@ import (
 type Inspection struct {
 	// Exists: the directory exists.
 	Exists bool
-	// HeldBy is the id of the process that has the shard open; 0 for none. A shard that this process itself has open
-	// shows 0.
-	HeldBy int
+	// HeldBy names the process that has the shard open; "" for none. A shard that this process itself has open shows "".
+	HeldBy string
 }
 
 // Inspect reads a shard's directory while another process may have it open: it writes nothing and takes no lock, not
@@ -75,23 +74,26 @@ func makeable(path string) error {
 	return fmt.Errorf("data directory %s cannot be made: %w; give a place this user may write to", path, cause)
 }
 
-// lockedBy gives the id of the process that has locked a file as Pebble does; 0 for none. It releases a lock of the
-// calling process.
-func lockedBy(path string) (pid int, err error) {
+// lockedBy names the process that has locked a file as Pebble does; "" for none. It releases a lock of the calling
+// process.
+func lockedBy(path string) (holder string, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
+		return "", nil
 	}
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK}
 	if err := syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock); err != nil {
-		return 0, err
+		return "", err
 	}
-	if lock.Type == syscall.F_UNLCK {
-		return 0, nil
+	switch {
+	case lock.Type == syscall.F_UNLCK:
+		return "", nil
+	case lock.Pid <= 0:
+		return "a process of another container", nil
 	}
-	return int(lock.Pid), nil
+	return fmt.Sprintf("process %d", lock.Pid), nil
 }

@@ -99,6 +99,11 @@ func (s *Store) begin() error {
 	isNew := high.commit == 0
 	if !isNew {
 		err = s.loadReadOnly(high)
+		if err == nil {
+			if err := s.checkClock(); err != nil {
+				return err
+			}
+		}
 	}
 	if err == nil {
 		s.db, err = s.openPebble(func(o *pebble.Options) { o.FS, o.ErrorIfNotExists = markersLast{s.dir.fs}, !isNew || accepted })
@@ -125,6 +130,16 @@ func (s *Store) begin() error {
 		return s.mark.raise(highWater{commit: number, log: s.ends.logNumber.Load()})
 	})
 	return nil
+}
+
+// checkClock refuses a machine's clock that is too far ahead of store time.
+func (s *Store) checkClock() error {
+	last, now, most := s.clock.last, s.opts.Clock().UTC(), s.opts.MaxClockJump
+	if most <= 0 || last.IsZero() || now.Sub(last) <= most {
+		return nil
+	}
+	return fmt.Errorf("data directory %s was used last at %s, and the machine's clock says %s, %v later (more than max_clock_jump, %v): store time would never come back from a wrong clock; set the clock, or raise max_clock_jump for this start if the cell really stood still for so long",
+		s.dir.path, last.Format(time.RFC3339), now.Format(time.RFC3339), now.Sub(last).Round(time.Second), most)
 }
 
 // reseal writes the checksum of the existing rows.

@@ -150,7 +150,7 @@ func (s *Store) liveNamed(q shard.ClaimQuery) (named []string, byName bool) {
 		}
 		return named, true
 	case q.HostUUID != "" && !q.Ended:
-		return slices.Clone(s.rows.byHost[q.HostUUID]), true
+		return s.rows.byHost.claims(q.HostUUID), true
 	}
 	return nil, false
 }

@@ -18,6 +18,9 @@ type Options struct {
 	// Cell and CellUUID are recorded in a new shard, and checked in an existing one.
 	Cell     string
 	CellUUID string
+	// MaxClockJump is how far the machine's clock may be ahead of the shard's last time. If it is further ahead, Open
+	// refuses, since store time never goes back. 0 is no bound.
+	MaxClockJump time.Duration
 	// Clock is the machine's time; nil means a clock that steps of the wall clock do not move (steady).
 	Clock func() time.Time
 	// MaxDecisionBytes bounds the bodies of decisions, before Pebble compresses them: TrimDecisions drops the oldest

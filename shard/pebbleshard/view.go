@@ -22,7 +22,7 @@ func (s *Store) view(f shard.ReadSet) (*shard.View, error) {
 	}
 	for _, id := range f.HostClaims {
 		r.host(id)
-		v.LiveByHost[id] = r.claims(s.rows.byHost[id])
+		v.LiveByHost[id] = r.claims(s.rows.byHost.claims(id))
 	}
 	for _, id := range f.Claims {
 		if c := s.rows.claims[id]; c != nil {
@@ -51,7 +51,7 @@ func (s *Store) view(f shard.ReadSet) (*shard.View, error) {
 		}
 		if c.Guest.HasHardware() {
 			host := cmp.Or(l.HostUUID, c.HostUUID)
-			v.LiveByHost[host] = r.claims(s.rows.byHost[host])
+			v.LiveByHost[host] = r.claims(s.rows.byHost.claims(host))
 		}
 	}
 	for _, id := range f.Consumers {
