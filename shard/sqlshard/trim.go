@@ -68,8 +68,10 @@ const nextConsumers = `SELECT consumer_uuid FROM consumers WHERE consumer_uuid >
 func (s *Store) sweepConsumers(ctx context.Context) error {
 	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		next, err := texts(ctx, c.Conn(), nextConsumers, fmt.Sprintf("%08x", rand.Uint32()))
-		if err == nil && len(next) < trimStep {
-			next, err = texts(ctx, c.Conn(), nextConsumers, "")
+		if err == nil && len(next) < trimStep { // and from the beginning again
+			var first []string
+			first, err = texts(ctx, c.Conn(), nextConsumers, "")
+			next = append(next, first...)
 		}
 		if err != nil || len(next) == 0 {
 			return err
