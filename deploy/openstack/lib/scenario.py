@@ -555,6 +555,7 @@ def p_hardware():
         held = devices()
         check('%s of a server with a device' % what, s['status'] == 'VERIFY_RESIZE' and both == hosts and [h for h, _ in held[s['id']]] == [host(after)]
               and (host(after) != before) == confirm and not shared(held), '%s -> %s, then %s' % (before, host(s), host(after)))
+        time.sleep(3)   # cellgate reads Nova's tables every two seconds
     delete(*ids)
     check('delete gives the devices back', *free_again(vfs))
 
