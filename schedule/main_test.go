@@ -22,7 +22,6 @@ func TestMain(m *testing.M) {
 		"TestNearMisses_RandomFleets_LeastChangeLetsTheHostPass",
 		"TestNearMisses_SmallFleets_NoSmallerChangeFits",
 		"TestChanges_NUMAAndDedicatedCPUs_FitAndNoneIsSmaller",
-		"TestLeastChange_SeveralInstancesOverCells_WholeRequestFitsAndNoSmallerChange",
 		"TestNovaFiltersAllocateNothingPerHost",
 		"TestPCIGroups_EachFilterOfEachCandidate_IsNaive",
 		"TestPlanRoundsOnABusyFleet",
