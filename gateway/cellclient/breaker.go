@@ -15,7 +15,8 @@ import (
 // BreakerConfig says when a replica is left alone and when it is tried again.
 // The zero value of each field means its default.
 type BreakerConfig struct {
-	// Failures in a row that open a breaker (5): of all calls together, or of one kind. A replica that cannot be connected to opens the breaker at once.
+	// Failures in a row that open a breaker (5): of all calls together, or of one kind. A replica that cannot be
+	// connected to opens its breaker at once.
 	Failures int
 	// OpenFor is how long an open breaker lets no call through, not even the prober's (1 s).
 	OpenFor time.Duration
@@ -49,11 +50,10 @@ const (
 	probes
 )
 
-// failureStreaks count failures in a row of each kind, since successes of other calls must not hide them: a replica
-// whose disk hangs answers proposals, one that is too slow for proposals answers its prober, and one that serves users
-// may not answer its prober. They survive changes
-// of the breaker's state: a kind of call that failed, and was not served since, is still in doubt when a probe closes
-// the breaker.
+// failureStreaks count the failures in a row of each kind of call, since successes of another kind must not hide them.
+// A replica whose disk hangs answers proposals. One that is too slow for proposals answers its prober. The streaks
+// survive changes of the breaker's state: a kind of call that failed, and was not served since, is still in doubt when
+// a probe closes the breaker.
 type failureStreaks [probes + 1]int
 
 // failed counts a failure and gives the length of its streak.

@@ -18,8 +18,8 @@ import (
 
 // Config configures the backend.
 type Config struct {
-	// DefaultCell is the cell, which must exist, of new roots for which neither path nor compute node names one. If it is empty, such a
-	// root is refused, unless there is only one cell.
+	// DefaultCell is the cell of new roots for which neither path nor compute node names one. It must exist. If it is
+	// empty, such a root is refused, unless there is only one cell.
 	DefaultCell string
 	// Budget bounds a cell's answer; 0 means 5 s.
 	Budget time.Duration
