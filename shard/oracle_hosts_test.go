@@ -228,7 +228,7 @@ func (o *oracle) putRow(h Host) {
 // instances brings the claims on a host in line with a report.
 func (o *oracle) instances(p *PutHost, a *answer) {
 	for _, c := range o.claims {
-		if (c.Adopted || p.Host.Imported && c.State == Confirmed && c.Seen) && c.State.Live() && c.HostUUID == p.Host.UUID && c.TransferredFrom == "" &&
+		if (c.Adopted || p.Host.Imported && c.State == Confirmed && c.Seen) && c.State.Live() && c.HostUUID == p.Host.UUID && c.TransferredFrom == "" && !o.byNova(c.ConsumerUUID) &&
 			!slices.ContainsFunc(p.Instances, func(i Instance) bool { return i.UUID == c.ConsumerUUID }) {
 			if older(p, c) {
 				a.kept++

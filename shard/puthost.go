@@ -89,7 +89,7 @@ func (t *transaction) alignInstances(h *Host, p *PutHost, o *Outcome) {
 	}
 	for _, id := range t.liveOn(h.UUID) {
 		c := t.view.Claims[id]
-		if _, ok := exist[c.ConsumerUUID]; !ok && c.TransferredFrom == "" && c.goesWithout(p.Host.Imported) {
+		if _, ok := exist[c.ConsumerUUID]; !ok && c.TransferredFrom == "" && c.goesWithout(p.Host.Imported) && !t.isMovedByNova(c.ConsumerUUID) {
 			if p.mayPredate(c) {
 				o.NewerClaimsSkipped++
 				continue

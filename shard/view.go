@@ -3,8 +3,8 @@ package shard
 // ReadSet names the rows that a batch of operations reads. A backend reads these rows, and those that they imply,
 // into a View:
 //
-//   - every host named, with its usage, its AdminState, and the live claims on it if
-//     it is in HostClaims;
+//   - every host named, with its usage and its AdminState; if it is in HostClaims, the
+//     live claims on it, and those that were transferred from their consumers;
 //   - every claim named by id, with its host and usage;
 //   - for each claim in Landings that is in a hard group, every live claim of its
 //     instance (Claim.Instance), in its group, and of the group's Members: an

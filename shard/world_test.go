@@ -52,9 +52,12 @@ func (w *world) read(f ReadSet) *View {
 			}
 		}
 	}
+	transferred := func(id string) {
+		live(v.TransferredFrom, id, func(c *Claim) bool { return c.TransferredFrom == id })
+	}
 	consumer := func(id string) {
 		live(v.LiveByConsumer, id, func(c *Claim) bool { return c.ConsumerUUID == id })
-		live(v.TransferredFrom, id, func(c *Claim) bool { return c.TransferredFrom == id })
+		transferred(id)
 	}
 	group := func(id string) {
 		live(v.LiveByGroup, id, func(c *Claim) bool { return c.Group != nil && c.Group.UUID == id })
@@ -65,6 +68,9 @@ func (w *world) read(f ReadSet) *View {
 	for _, id := range f.HostClaims {
 		host(id)
 		live(v.LiveByHost, id, func(c *Claim) bool { return c.HostUUID == id })
+		for _, cid := range v.LiveByHost[id] {
+			transferred(w.claims[cid].ConsumerUUID)
+		}
 	}
 	for _, id := range f.Claims {
 		if c := w.claims[id]; c != nil {

@@ -23,6 +23,9 @@ func (s *Store) view(f shard.ReadSet) (*shard.View, error) {
 	for _, id := range f.HostClaims {
 		r.host(id)
 		v.LiveByHost[id] = r.claims(s.rows.byHost.claims(id))
+		for _, c := range v.LiveByHost[id] {
+			r.transferred(s.rows.claims[c].ConsumerUUID)
+		}
 	}
 	for _, id := range f.Claims {
 		if c := s.rows.claims[id]; c != nil {
@@ -115,8 +118,12 @@ func (r *viewReader) consumer(id string) {
 	if list := r.rows.byConsumer[id]; len(list) > 0 {
 		r.view.LiveByConsumer[id] = r.claims(list)
 	}
-	if list := r.rows.transferred[id]; len(list) > 0 {
-		r.view.TransferredFrom[id] = r.claims(list)
+	r.transferred(id)
+}
+
+func (r *viewReader) transferred(consumer string) {
+	if list := r.rows.transferred[consumer]; len(list) > 0 {
+		r.view.TransferredFrom[consumer] = r.claims(list)
 	}
 }
 

@@ -217,6 +217,21 @@ func placementConsumerClauses() []clause {
 			s.do(expire(shard.ClaimRef{ClaimID: ClaimID(3), ConsumerUUID: ConsumerID(1)}))
 			s.state(3, shard.Expired)
 		}},
+		// Nova moves an instance's row to its old host before it moves the migration's allocations back to the instance.
+		{name: "WhileAMigrationHoldsTheSourceAnImportWithoutTheInstanceLeavesItsClaim", test: func(s *suite) {
+			instance := shard.Instance{UUID: ConsumerID(1), Allocations: on(1, 2).Allocations}
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8)), importedHost(1, 8), importedHost(2, 8), NewClaim(1, 1, 2))
+			s.do(confirm(*Ref(1)), writeConsumers(holds(1), holds(9, on(1, 2))))
+			s.do(second(2, 1, 2, ""), importedHost(2, 8, instance))
+			s.do(importedHost(2, 8))
+			s.state(2, shard.Confirmed)
+			s.do(writeConsumers(holds(9), holds(1, on(1, 2))))
+			s.state(2, shard.Released)
+			s.used(1, 2)
+			s.do(importedHost(1, 8, instance))
+			s.do(importedHost(1, 8))
+			s.state(1, shard.Released)
+		}},
 		{name: "I1_AllocationsObeyTheInventory", test: func(s *suite) {
 			s.do(writeProviders(rootWrite(1, 8), childWrite(1, 1)))
 			vgpus := func(n int64) shard.RootAllocations {

@@ -41,7 +41,7 @@ func hot() []hotStatement {
 		{"the gate", readGate, nil},
 		{"claims by id, of consumers, transferred from consumers", readStanding, []any{keys, consumers}},
 		{"members of groups", readMembers, []any{groups}},
-		{"live claims on hosts", readClaimsOfHosts, []any{hosts}},
+		{"live claims on hosts, and transferred from their consumers", readHeldOnHosts, []any{hosts}},
 		{"a host: its row", readHosts, []any{hosts}},
 		{"a host: what services say of it", readNamespaces, []any{hosts}},
 		{"write what is in use", putHostUsages, []any{hosts, at, at, at, at, slot, [][]byte{{}, {}}, []bool{false, false}}},

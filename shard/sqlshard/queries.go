@@ -57,6 +57,11 @@ const (
 
 	readClaimsOfHosts = `SELECT c.body FROM claims@claims_by_host c WHERE c.host_uuid = ANY($1::text[])`
 
+	// readHeldOnHosts also reads the claims that were transferred from the consumers of the claims on the hosts.
+	readHeldOnHosts = `SELECT body FROM (` + readClaimsOfHosts + `
+UNION ALL SELECT m.body FROM claims@claims_by_host c INNER LOOKUP JOIN transfers t ON t.first_consumer = c.consumer_uuid
+INNER LOOKUP JOIN claims m ON m.claim_key = t.claim_key WHERE c.host_uuid = ANY($1::text[])) AS held WHERE $1::text[] IS NOT NULL`
+
 	// readStanding reads claims by key, by consumer, and by first consumer, as of one moment: a claim that ends moves
 	// from one table to the other. The outermost WHERE gives CockroachDB of the 20.2 line the types of parameters.
 	readStanding = `SELECT body FROM (SELECT c.body FROM claims c WHERE c.claim_key = ANY($1::text[])

@@ -130,7 +130,7 @@ func (l *lane) questions(p *picture, n *names) []question {
 		all = append(all, question{hinted(readStanding), []any{append([]string{}, n.claims...), append([]string{}, n.consumers...)}, claims})
 	}
 	ask(n.groups, hinted(readMembers), claims)
-	ask(n.hostClaims, hinted(readClaimsOfHosts), claims)
+	ask(n.hostClaims, hinted(readHeldOnHosts), claims)
 	return all
 }
 
