@@ -46,7 +46,8 @@ type Op struct {
 // found by Claim.Instance.
 //
 //   - If the instance's only claim on this host is PENDING, it is CONFIRMED as by Confirm, whatever the host's Verdict.
-//   - An instance without a live claim is adopted. An adopted claim takes the reported allocations.
+//   - An instance without a live claim is adopted. An adopted claim takes the reported allocations. Of a tree that
+//     the Placement API reports (Host.PlacementTree), it takes only classes that the tree has.
 //   - An adopted claim whose instance is gone is RELEASED. With an imported state so is a CONFIRMED claim of a request
 //     that is Seen. A transferred claim is not: its new consumer releases it.
 //   - An instance whose live claims are all on other hosts, or were transferred to it, is left alone and counted

@@ -239,6 +239,12 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 		}
 	}
 	for _, i := range p.Instances {
+		if h := o.hosts[p.Host.UUID]; h.PlacementTree {
+			i.Allocations = slices.DeleteFunc(slices.Clone(i.Allocations), func(u Used) bool {
+				_, has := h.inventory(u.ProviderUUID, u.ResourceClass)
+				return !has
+			})
+		}
 		all := slices.DeleteFunc(o.forInstance(i.UUID), func(c *Claim) bool { return !o.onCompute(c) && c.HostUUID != p.Host.UUID })
 		here := slices.DeleteFunc(slices.Clone(all), func(c *Claim) bool { return c.HostUUID != p.Host.UUID })
 		own := slices.DeleteFunc(slices.Clone(here), func(c *Claim) bool { return c.ConsumerUUID != i.UUID })

@@ -142,8 +142,21 @@ func sameHost(a, b *Host) bool {
 	return reflect.DeepEqual(&x, &y)
 }
 
+// adoptable gives what an adopted claim of a reported instance takes. Nova's rows have only VCPU, MEMORY_MB and
+// DISK_GB. A tree that the Placement API reports may lack one of them, and refuses writes while it is in use there.
+func (h *Host) adoptable(reported []Used) []Used {
+	if !h.PlacementTree {
+		return reported
+	}
+	return slices.DeleteFunc(slices.Clone(reported), func(a Used) bool {
+		_, ok := h.inventory(a.ProviderUUID, a.ResourceClass)
+		return !ok
+	})
+}
+
 // alignInstance updates the claim of an instance that exists on the host.
 func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome) {
+	reported := h.adoptable(i.Allocations)
 	ids := t.claimsOfInstance(i.UUID, h.UUID)
 	if len(ids) == 0 && slices.ContainsFunc(t.view.LiveByConsumer[i.UUID], t.isOnCompute) {
 		o.ClaimedElsewhere++ // the instance holds a claim transferred to it: nothing is adopted beside it (I2)
@@ -152,7 +165,7 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 	if len(ids) == 0 {
 		c := &Claim{
 			ClaimID: t.newClaimID("adopted-", h, i.UUID), ConsumerUUID: i.UUID, State: Confirmed,
-			HostUUID: h.UUID, ServiceHost: h.ServiceHost, Allocations: i.Allocations,
+			HostUUID: h.UUID, ServiceHost: h.ServiceHost, Allocations: reported,
 			ProjectID: i.ProjectID, UserID: i.UserID,
 			Adopted: true, Seen: true, ConsumerGeneration: 1, CreatedAt: t.now, UpdatedAt: t.now,
 		}
@@ -184,7 +197,7 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 		seen := *c
 		seen.Seen, seen.Verdict = true, nil
 		if c.GaveBack() {
-			seen.Allocations = i.Allocations
+			seen.Allocations = reported
 			t.moveUsage(h.UUID, c, &seen)
 		}
 		t.confirmClaim(&seen)
@@ -193,10 +206,10 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 		n := *c.awaiting(false)
 		n.Seen, n.UpdatedAt = true, t.nextWriteTime(c)
 		t.putClaim(&n)
-	case c.Adopted && c.TransferredFrom == "" && !sameAllocations(c.Allocations, i.Allocations):
-		takes := i.Allocations
+	case c.Adopted && c.TransferredFrom == "" && !sameAllocations(c.Allocations, reported):
+		takes := reported
 		if p.mayPredate(c) {
-			if takes = most(c.Allocations, i.Allocations); !sameAllocations(takes, i.Allocations) {
+			if takes = most(c.Allocations, reported); !sameAllocations(takes, reported) {
 				o.NewerClaimsSkipped++
 			}
 			if sameAllocations(takes, c.Allocations) {

@@ -232,6 +232,15 @@ func placementConsumerClauses() []clause {
 			s.do(importedHost(1, 8))
 			s.state(1, shard.Released)
 		}},
+		// Rows of Nova's tables have VCPU, MEMORY_MB and DISK_GB, also where a host has PCPU alone or its disk is shared.
+		{name: "AnAdoptedClaimTakesNothingThatThePlacementTreeLacks", test: func(s *suite) {
+			both := shard.Instance{UUID: ConsumerID(1), Allocations: append(on(1, 2).Allocations, shard.Used{ProviderUUID: HostID(1), ResourceClass: "DISK_GB", Amount: 20})}
+			s.do(writeProviders(rootWrite(1, 8)), importedHost(1, 8, both))
+			s.used(1, 2)
+			s.do(importedHost(1, 8, both))
+			s.do(writeProviders(shard.ProviderWrite{UUID: HostID(1), HostUUID: HostID(1), Inventories: &[]shard.Inventory{vcpuOf(6)}}))
+			s.do(writeConsumers(holds(1), holds(9, shard.RootAllocations{HostUUID: HostID(1), Allocations: s.claimOf(1, 1).Allocations})))
+		}},
 		{name: "I1_AllocationsObeyTheInventory", test: func(s *suite) {
 			s.do(writeProviders(rootWrite(1, 8), childWrite(1, 1)))
 			vgpus := func(n int64) shard.RootAllocations {
