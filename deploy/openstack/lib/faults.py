@@ -30,7 +30,7 @@ finished = threading.Event()
 lock = threading.Lock()
 kills, operations = [], []
 Kill = collections.namedtuple('Kill', 'name began ended')
-Operation = collections.namedtuple('Operation', 'what state began ended')
+Operation = collections.namedtuple('Operation', 'what server state began ended')
 
 
 def bash(command, **env):
@@ -119,7 +119,7 @@ def operate(what, i, request, done):
     if state not in ('ok', 'refused', 'failed'):
         why = cause(i)
     with lock:
-        operations.append(Operation(what, state, began, time.time()))
+        operations.append(Operation(what, i, state, began, time.time()))
         if state != 'ok':
             print('%s %s of %s after %.0f s: %s: %s' % (time.strftime('%H:%M:%S'), what, i, time.time() - began, state, why), flush=True)
     return i if state == 'ok' else None
@@ -226,6 +226,19 @@ def settle():
         time.sleep(2)
 
 
+def abandon(began):
+    """Deletes the servers whose migration never ends since RabbitMQ lost its message, and what those migrations hold: Nova leaves both."""
+    since = time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(began))
+    ends = ('done', 'confirmed', 'reverted', 'completed', 'error', 'failed', 'cancelled', 'finished')
+    cut = [m for m in c.nova('GET', '/os-migrations?changes-since=' + since)['migrations'] if m['status'] not in ends]
+    if cut:
+        print('%d migrations never end: %s' % (len(cut), ', '.join('%s of %s (%s)' % (m['uuid'], m['instance_uuid'], m['status']) for m in cut)))
+        scenario.delete(*{m['instance_uuid'] for m in cut})
+    for m in cut:
+        c.call('DELETE', 'placement', '/allocations/' + m['uuid'], ok=(204, 404))
+    return {m['instance_uuid'] for m in cut}
+
+
 def delete_all():
     """Deletes what is left; a request that was lost with RabbitMQ is repeated."""
     for _ in range(4):
@@ -253,6 +266,7 @@ def main():
     for t in threads:
         t.join()
     settle()
+    abandoned = abandon(began)
     print('%d operations in %.0f s: %s' % (len(operations), time.time() - began, counts(o.what for o in operations)))
     print('%d kills: %s' % (len(kills), counts(k.name for k in kills)))
     print('operations ended: ' + counts(o.state.split()[0] for o in operations))
@@ -260,6 +274,7 @@ def main():
     failed = [o for o in operations if o.state not in ('ok', 'refused')]
     # Nova's reply queues are not durable: a caller waits 60 s for the answer that its broker has lost.
     lost = [o for o in failed if any(k.name == 'rabbitmq' and o.began < k.ended + 60 and o.ended > k.began for k in kills)]
+    check('each migration that never ends was cut off with RabbitMQ', abandoned <= {o.server for o in lost})
     check('%d kills' % KILLS, len(kills) == KILLS)
     if OURS:
         check('of %d operations %d failed, each with RabbitMQ' % (len(operations), len(failed)), failed == lost)
