@@ -92,11 +92,8 @@ func nameOf(listener net.Listener) string {
 // rulesOf gives the rules by which a gateway decides.
 func rulesOf(c config.Gateway) rules.Config {
 	out := rules.Config{
-		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, Options: (*rules.Options)(&c.Nova),
+		Filters: c.Filters, DefaultAvailabilityZone: c.DefaultAvailabilityZone, Weighers: c.Weighers, Options: &c.Nova,
 		FilterExpression: c.FilterExpression, WeighExpression: c.WeighExpression, WeighMultiplier: c.WeighMultiplier,
-	}
-	for _, w := range c.Weighers {
-		out.Weighers = append(out.Weighers, rules.WeigherConfig(w))
 	}
 	for _, alias := range c.PCIAliases {
 		out.PCIAliases = append(out.PCIAliases, rules.PCIAlias(alias))

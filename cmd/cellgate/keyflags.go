@@ -98,7 +98,7 @@ func bindKeysWithDetails(cmd *cobra.Command, section string, env []string) func(
 // gatewayProblems reports filters and weighers that do not exist, invalid expressions, and invalid URLs
 // of the message bus.
 func gatewayProblems(c config.Config) []fault.Field {
-	bad := append(rules.UnknownNames(c.Gateway.Filters, rulesOf(c.Gateway).Weighers),
+	bad := append(rules.UnknownNames(c.Gateway.Filters, c.Gateway.Weighers),
 		rules.CheckExpressions(c.Gateway.FilterExpression, c.Gateway.WeighExpression, c.Gateway.WeighMultiplier, len(c.Gateway.Legacy) > 0)...)
 	for key, url := range map[string]string{"transport_url": c.Gateway.Bus.TransportURL, "notification_url": c.Gateway.Bus.NotifyURL} {
 		if err := bus.CheckTransportURL(url); c.Gateway.Bus.Enabled && url != "" && err != nil {

@@ -76,7 +76,7 @@ func knownToNova() novaconf.Known {
 	return novaconf.Known{
 		Filter: func(name string) bool { return len(rules.UnknownNames([]string{name}, nil)) == 0 },
 		Weigher: func(name string) bool {
-			return len(rules.UnknownNames(nil, []rules.WeigherConfig{{Name: name}})) == 0
+			return len(rules.UnknownNames(nil, []config.Weigher{{Name: name}})) == 0
 		},
 		PCIAliases: func(all []novaconf.PCIAlias) (int, error) {
 			list := make([]rules.PCIAlias, len(all))
@@ -146,7 +146,7 @@ func (k *novaKey) meaning(c config.Config) string {
 func multipliersOf(g config.Gateway) map[string]float64 {
 	all := map[string]float64{}
 	if len(g.Weighers) == 0 {
-		for _, w := range rules.DefaultWeighers("") {
+		for _, w := range rules.DefaultWeighers(0) {
 			all[w.Name] = w.Multiplier
 		}
 	}
@@ -294,9 +294,8 @@ func bindServing(cmd *cobra.Command, section string, t terminal) func() (c confi
 func (d *configDetails) show(p *page, c config.Config, section string) {
 	c.Gateway.Filters = rules.FiltersInForce(c.Gateway.Filters)
 	if len(c.Gateway.Weighers) == 0 {
-		for _, w := range rules.DefaultWeighers(c.Gateway.Nova.Release) {
-			c.Gateway.Weighers = append(c.Gateway.Weighers, config.Weigher(w))
-		}
+		release, _ := novarelease.Parse(c.Gateway.Nova.Release) // checked before
+		c.Gateway.Weighers = rules.DefaultWeighers(release)
 	}
 	tab := p.table("KEY", "FROM", "VALUE")
 	sections := []string{section, "log", "telemetry"}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"cellgate/internal/config"
 	"cellgate/internal/fault"
 	"cellgate/internal/novarelease"
 	"cellgate/schedule"
@@ -74,23 +75,17 @@ func FiltersInForce(configured []string) []string {
 	return slices.Concat(unnamed(alwaysFirst), configured, unnamed(alwaysLast))
 }
 
-// DefaultWeighers are the weighers when none are configured, with a release of Nova; "" means
-// the newest.
-func DefaultWeighers(release string) []WeigherConfig {
-	return defaultWeighers((&Options{Release: release}).release())
-}
-
-func defaultWeighers(release novarelease.Release) []WeigherConfig {
-	var list []WeigherConfig
+// DefaultWeighers are the weighers when none are configured, with a release of Nova; 0 means the newest.
+func DefaultWeighers(release novarelease.Release) (list []config.Weigher) {
 	for _, w := range ofRelease(release, schedule.DefaultWeighers()) {
-		list = append(list, WeigherConfig(w))
+		list = append(list, config.Weigher(w))
 	}
 	return list
 }
 
 // UnknownNames reports every unknown or repeated filter and weigher by its path: filters[0],
 // weighers[1].
-func UnknownNames(filters []string, weighers []WeigherConfig) []fault.Field {
+func UnknownNames(filters []string, weighers []config.Weigher) []fault.Field {
 	var bad []fault.Field
 	// An empty table knows all names.
 	check := func(path string, r *schedule.Rules) {
@@ -128,9 +123,9 @@ func ofRelease(release novarelease.Release, list []schedule.Weigher) []schedule.
 
 // rulesFor gives the rules without configured expressions. A strategy replaces the configured weighers.
 func rulesFor(cfg Config, strategy string) *schedule.Rules {
-	r := &schedule.Rules{Filters: cfg.Filters, DefaultAvailabilityZone: cfg.DefaultAvailabilityZone, Options: cfg.Options.core()}
+	r := &schedule.Rules{Filters: cfg.Filters, DefaultAvailabilityZone: cfg.DefaultAvailabilityZone, Options: coreOptions(cfg.Options)}
 	if named, ok := schedule.Strategy(strategy); ok {
-		r.Weighers = ofRelease(cfg.Options.release(), named)
+		r.Weighers = ofRelease(releaseOf(cfg.Options), named)
 		return r
 	}
 	for _, w := range cfg.Weighers {
@@ -140,10 +135,7 @@ func rulesFor(cfg Config, strategy string) *schedule.Rules {
 }
 
 // WeigherConfig is a weigher and its multiplier.
-type WeigherConfig struct {
-	Name       string
-	Multiplier float64
-}
+type WeigherConfig = config.Weigher
 
 // PCIAlias is a name for PCI devices that flavors may ask for.
 type PCIAlias = nova.Alias

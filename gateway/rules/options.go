@@ -3,48 +3,19 @@ package rules
 import (
 	"strings"
 
+	"cellgate/internal/config"
 	"cellgate/internal/limits"
 	"cellgate/internal/novarelease"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
 
-// Options are Nova's options of filters and weighers, with Nova's meanings and
-// defaults (schedule.Options).
-type Options struct {
-	HostSubsetSize          int
-	MaxIOOpsPerHost         int
-	MaxInstancesPerHost     int
-	IsolatedHosts           []string
-	IsolatedImages          []string
-	RestrictIsolated        bool
-	DefaultArchitecture     string
-	ImageIsolationNamespace string
-	ImageIsolationSeparator string
-	// ImagePropertySetting and MetricsSetting are lists of name=factor. As in Nova, an
-	// invalid entry is ignored.
-	ImagePropertySetting []string
-	MetricsSetting       []string
-	MetricsRequired      bool
-	MetricsUnavailable   float64
-	// Options of request filters: see nova.Options.
-	LimitTenants            bool
-	TenantsRequireAggregate bool
-	ImageTypeSupport        bool
-	IsolateAggregates       bool
-	ImageMetadata           bool
-	RoutedNetworks          bool
-	PCIInPlacement          bool
-	NoPCPUFallback          bool
-	ExactTenantKey          bool
-	Strict                  bool
-	// Release is the name of the Nova release that is replaced; "" means the newest
-	// (internal/novarelease).
-	Release string
-}
+// Options are Nova's options of filters and weighers (schedule.Options), and of the translation of requests
+// (nova.Options).
+type Options = config.NovaOptions
 
-// release gives the named release; 0 for an unknown name, which Check refuses at the start.
-func (o *Options) release() novarelease.Release {
+// releaseOf gives the named release; 0 for an unknown name, which Check refuses at the start.
+func releaseOf(o *Options) novarelease.Release {
 	if o == nil {
 		return 0
 	}
@@ -55,8 +26,8 @@ func (o *Options) release() novarelease.Release {
 	return r
 }
 
-// core gives the options for package schedule; nil for nil.
-func (o *Options) core() *schedule.Options {
+// coreOptions gives the options for package schedule; nil for nil.
+func coreOptions(o *Options) *schedule.Options {
 	if o == nil {
 		return nil
 	}
@@ -67,12 +38,12 @@ func (o *Options) core() *schedule.Options {
 		ImageIsolationNamespace: o.ImageIsolationNamespace, ImageIsolationSeparator: o.ImageIsolationSeparator,
 		ImagePropertySetting: ratios(o.ImagePropertySetting), MetricsSetting: ratios(o.MetricsSetting),
 		MetricsRequired: o.MetricsRequired, MetricsUnavailable: o.MetricsUnavailable,
-		ExactTenantKey: o.ExactTenantKey || o.release().ExactTenantKey(), StrictNova: o.Strict,
+		ExactTenantKey: o.ExactTenantKey || releaseOf(o).ExactTenantKey(), StrictNova: o.Strict,
 	}
 }
 
-// translation gives the options with which requests are translated.
-func (o *Options) translation(aliases *nova.Aliases) *nova.Options {
+// translationOptions gives the options with which requests are translated.
+func translationOptions(o *Options, aliases *nova.Aliases) *nova.Options {
 	if o == nil {
 		return &nova.Options{Aliases: aliases}
 	}
@@ -80,7 +51,7 @@ func (o *Options) translation(aliases *nova.Aliases) *nova.Options {
 		LimitTenants: o.LimitTenants, TenantsRequireAggregate: o.TenantsRequireAggregate,
 		ImageTypeSupport: o.ImageTypeSupport, IsolateAggregates: o.IsolateAggregates, ImageMetadata: o.ImageMetadata,
 		RoutedNetworks: o.RoutedNetworks, PCIInPlacement: o.PCIInPlacement,
-		NoPCPUFallback: o.NoPCPUFallback, Strict: o.Strict, Release: int(o.release()), Aliases: aliases,
+		NoPCPUFallback: o.NoPCPUFallback, Strict: o.Strict, Release: int(releaseOf(o)), Aliases: aliases,
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 
 // Every option reaches the core or the translation, where it changes something.
 func TestEveryOptionReachesTheCore(t *testing.T) {
-	if (*Options)(nil).core() != nil {
+	if coreOptions(nil) != nil {
 		t.Error("no options are some")
 	}
-	none := (&Options{}).core()
+	none := coreOptions(&Options{})
 	changed, translated := map[string]bool{}, 0
 	fields := reflect.TypeFor[Options]()
 	for i := range fields.NumField() {
@@ -40,9 +40,9 @@ func TestEveryOptionReachesTheCore(t *testing.T) {
 		default:
 			t.Fatalf("%s: what is a %v?", fields.Field(i).Name, v.Kind())
 		}
-		was, is := reflect.ValueOf(none).Elem(), reflect.ValueOf(o.core()).Elem()
+		was, is := reflect.ValueOf(none).Elem(), reflect.ValueOf(coreOptions(o)).Elem()
 		n := 0
-		if !reflect.DeepEqual(*o.translation(nil), nova.Options{}) {
+		if !reflect.DeepEqual(*translationOptions(o, nil), nova.Options{}) {
 			n, translated = n+1, translated+1
 		}
 		for j := range is.NumField() {
@@ -85,7 +85,7 @@ func TestSubsetSizeStaysWithinWhatCellsTake(t *testing.T) {
 		if got := p.GetRules().GetOptions().GetHostSubsetSize(); int(got) != want {
 			t.Errorf("%d is %d to cells, want %d", given, got, want)
 		}
-		if got := (&Options{HostSubsetSize: given}).core().SubsetSize; got > limits.Subset || got > 0 && got != want {
+		if got := coreOptions(&Options{HostSubsetSize: given}).SubsetSize; got > limits.Subset || got > 0 && got != want {
 			t.Errorf("%d is %d to the plan, want %d", given, got, want)
 		}
 	}

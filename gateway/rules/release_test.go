@@ -31,7 +31,7 @@ func TestTheReleaseHasItsWeighers(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	// Configured weighers run, whatever the release.
-	cfg := Config{Options: &Options{Release: "ocata"}, Weighers: []WeigherConfig{{version, 1}}}.WithDefaults()
+	cfg := Config{Options: &Options{Release: "ocata"}, Weighers: []WeigherConfig{{Name: version, Multiplier: 1}}}.WithDefaults()
 	if len(rulesFor(cfg, "").Weighers) != 1 {
 		t.Errorf("configured weighers are left out")
 	}

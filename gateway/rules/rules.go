@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cellgate/internal/config"
 	"cellgate/schedule"
 	"cellgate/schedule/nova"
 )
@@ -9,7 +10,7 @@ import (
 type Config struct {
 	// Filters and Weighers in their order; empty: schedule's defaults. See FiltersInForce.
 	Filters  []string
-	Weighers []WeigherConfig
+	Weighers []config.Weigher
 	// Options of filters and weighers; nil: Nova's defaults.
 	Options *Options
 	// PCIAliases are the aliases that flavors of the typed form may name ([pci] alias).
@@ -38,7 +39,7 @@ func Compile(cfg Config) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Rules{cfg: cfg, Translation: cfg.Options.translation(aliases)}
+	out := &Rules{cfg: cfg, Translation: translationOptions(cfg.Options, aliases)}
 	out.configured, err = configuredIn(cfg)
 	return out, err
 }
@@ -49,7 +50,7 @@ func (cfg Config) WithDefaults() Config {
 	}
 	cfg.Filters = FiltersInForce(cfg.Filters)
 	if len(cfg.Weighers) == 0 {
-		cfg.Weighers = defaultWeighers(cfg.Options.release())
+		cfg.Weighers = DefaultWeighers(releaseOf(cfg.Options))
 	}
 	return cfg
 }
