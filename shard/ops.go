@@ -46,6 +46,7 @@ type Op struct {
 // found by Claim.Instance.
 //
 //   - If the instance's only claim on this host is PENDING, it is CONFIRMED as by Confirm, whatever the host's Verdict.
+//     Of several claims on this host, a PENDING one is, if it alone has the reported amounts: the instance was resized.
 //   - An instance without a live claim is adopted. An adopted claim takes the reported allocations. Of a tree that
 //     the Placement API reports (Host.PlacementTree), it takes only classes that the tree has.
 //   - An adopted claim whose instance is gone is RELEASED. With an imported state so is a CONFIRMED claim of a request

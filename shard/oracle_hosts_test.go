@@ -251,6 +251,9 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 		if o.byNova(i.UUID) && len(own) == 1 {
 			here = own
 		}
+		if alike := slices.DeleteFunc(slices.Clone(here), func(c *Claim) bool { return otherAmount(c, i) }); len(here) > 1 && len(alike) == 1 && alike[0].State == Pending {
+			here = alike
+		}
 		switch {
 		case len(all) == 0 && len(o.onComputes(i.UUID)) > 0:
 			a.conflicts++
@@ -289,6 +292,18 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 			}
 		}
 	}
+}
+
+// otherAmount reports whether a claim has a class of the instance's with another amount; disk does not count.
+func otherAmount(c *Claim, i Instance) bool {
+	for _, is := range i.Allocations {
+		for _, has := range c.Allocations {
+			if is.ResourceClass != "DISK_GB" && has.ResourceClass == is.ResourceClass && has.ProviderUUID == is.ProviderUUID && has.Amount != is.Amount {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // older reports whether an import may have read its rows before the claim was written.

@@ -189,8 +189,11 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 		o.ClaimedElsewhere++
 		return
 	case len(here) > 1:
-		// Moved within the host: a report does not say whether it has happened.
-		return
+		// Moved within the host: it has happened if the instance has the amounts of the pending claim alone.
+		here = slices.DeleteFunc(here, func(c *Claim) bool { return c.contradicts(reported) })
+		if len(here) != 1 || here[0].State != Pending {
+			return
+		}
 	}
 	switch c := here[0]; {
 	case c.State == Pending:
@@ -222,6 +225,16 @@ func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome
 		t.moveUsage(h.UUID, c, &n)
 		t.putClaim(&n)
 	}
+}
+
+// contradicts reports whether the claim has another amount of a class than its instance was reported with. Disk does not
+// count: Nova's rows have no swap.
+func (c *Claim) contradicts(reported []Used) bool {
+	return slices.ContainsFunc(reported, func(is Used) bool {
+		return is.ResourceClass != "DISK_GB" && slices.ContainsFunc(c.Allocations, func(has Used) bool {
+			return compareUsed(has, is) == 0 && has.Amount != is.Amount
+		})
+	})
 }
 
 // newClaimID makes the id of a claim that no caller named. It is unique, since a host's generation does not repeat, and

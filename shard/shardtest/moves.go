@@ -85,6 +85,19 @@ func moveClauses() []clause {
 				s.state(first, shard.Released)
 			}
 		}},
+		{name: "AMoveWithinAHostHasHappenedWhenTheInstanceHasItsAmounts", test: func(s *suite) {
+			s.do(state(1, 8, nil), NewClaim(1, 1, 3))
+			s.gives(state(2, 8, map[int]int64{1: 3}), shard.Outcome{Confirmed: 1})
+			resize := moving(2, 1, 1)
+			s.do(resize)
+			s.gives(state(3, 8, map[int]int64{1: 3}), shard.Outcome{})
+			s.state(2, shard.Pending)
+			s.used(1, 4)
+			s.gives(state(4, 8, map[int]int64{1: 1}), shard.Outcome{Confirmed: 1})
+			s.state(1, shard.Released)
+			s.state(2, shard.Confirmed)
+			s.used(1, 1)
+		}},
 		{name: "AClaimChangesItsConsumerAndNothingElse", test: func(s *suite) {
 			s.do(NewHost(1, 8))
 			made := s.do(grouped(1, 1, "anti-affinity", 1)).Claim
