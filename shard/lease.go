@@ -73,13 +73,14 @@ func (t *transaction) reinstateClaim(c *Claim) *Claim {
 // one before it is over, or with a Swap.
 func (c *Claim) inFirstLease() bool { return c.ExpiresAt.Equal(c.CreatedAt.Add(c.TTL)) }
 
-// confirmClaim confirms a claim, and releases the claim that it moves.
+// confirmClaim confirms a claim, and releases the claim that it moves. The consumer keeps its generation: Nova may have
+// read it before, to write the consumer's allocations.
 func (t *transaction) confirmClaim(c *Claim) *Claim {
 	if c.TransferredFrom != "" || !slices.Contains(t.view.LiveByConsumer[c.ConsumerUUID], c.Moves) {
 		return t.setState(c, Confirmed)
 	}
 	alone := *c
-	alone.ConsumerGeneration = t.consumerGeneration(c.ConsumerUUID) + 1
+	alone.ConsumerGeneration = max(c.ConsumerGeneration, t.consumerGeneration(c.ConsumerUUID))
 	n := t.setState(&alone, Confirmed)
 	t.setState(t.view.Claims[c.Moves], Released)
 	return n

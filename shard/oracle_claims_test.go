@@ -92,7 +92,7 @@ func (o *oracle) confirm(c *Claim) {
 	if c.State == Confirmed {
 		return
 	}
-	next := o.generation(c.ConsumerUUID) + 1
+	next := max(c.ConsumerGeneration, o.generation(c.ConsumerUUID))
 	c.State = Confirmed
 	if m := o.find(c.Moves); m != nil && m.State.Live() && m.ConsumerUUID == c.ConsumerUUID && c.TransferredFrom == "" {
 		c.ConsumerGeneration = next

@@ -21,8 +21,7 @@ func (p *placementWrite) checkConsumer(w *ConsumerWrite) *Outcome {
 }
 
 // consumerGeneration is the highest of the consumer's live claims; 0 for none. A claim gets the next one when it is
-// made, swapped or transferred, and when its confirmation ends the claim that it moves. When a claim ends, the others
-// keep theirs.
+// made, swapped or transferred. When a claim ends, the others keep theirs.
 func (t *transaction) consumerGeneration(consumer string) (highest int64) {
 	for _, id := range t.view.LiveByConsumer[consumer] {
 		highest = max(highest, t.view.Claims[id].ConsumerGeneration)

@@ -232,6 +232,18 @@ func placementConsumerClauses() []clause {
 			s.do(importedHost(1, 8))
 			s.state(1, shard.Released)
 		}},
+		// An evacuation has ended, and Nova reads the instance's allocations to migrate it, before an import sees the end.
+		{name: "TheImportThatEndsAMoveLeavesTheConsumersGeneration", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8)), importedHost(1, 8), importedHost(2, 8), NewClaim(1, 1, 2))
+			s.do(confirm(*Ref(1)), second(2, 1, 2, ClaimID(1)))
+			read := s.rows().Claims[ClaimID(2)].ConsumerGeneration
+			s.do(importedHost(2, 8, shard.Instance{UUID: ConsumerID(1), Allocations: on(2, 1).Allocations}))
+			s.state(1, shard.Released)
+			s.do(writeConsumers(atGeneration(holds(1), read), atGeneration(holds(9, on(1, 2), on(2, 1)), 0)))
+			if s.claimOf(9, 1) == nil || s.rows().Claims[ClaimID(2)].ConsumerUUID != ConsumerID(9) {
+				s.Errorf("the migration holds %+v", s.rows().Claims)
+			}
+		}},
 		// Rows of Nova's tables have VCPU, MEMORY_MB and DISK_GB, also where a host has PCPU alone or its disk is shared.
 		{name: "AnAdoptedClaimTakesNothingThatThePlacementTreeLacks", test: func(s *suite) {
 			both := shard.Instance{UUID: ConsumerID(1), Allocations: append(on(1, 2).Allocations, shard.Used{ProviderUUID: HostID(1), ResourceClass: "DISK_GB", Amount: 20})}
