@@ -51,7 +51,9 @@ type Op struct {
 //     the Placement API reports (Host.PlacementTree), it takes only classes that the tree has.
 //   - An adopted claim whose instance is gone is RELEASED. With an imported state so is a CONFIRMED claim of a request
 //     that is Seen. A transferred claim is not: its new consumer releases it.
-//   - An instance whose live claims are all on other hosts, or were transferred to it, is left alone and counted
+//   - If an imported instance's only claim is PENDING on another host, the claim is RELEASED, and the instance adopted:
+//     Nova went on to an alternate.
+//   - Any other instance whose live claims are all on other hosts, or were transferred to it, is left alone and counted
 //     (Outcome.ClaimedElsewhere).
 //   - Every claim whose instance is on the host is Seen, and no longer Guest.Awaited.
 //

@@ -158,6 +158,11 @@ func (h *Host) adoptable(reported []Used) []Used {
 func (t *transaction) alignInstance(h *Host, p *PutHost, i *Instance, o *Outcome) {
 	reported := h.adoptable(i.Allocations)
 	ids := t.claimsOfInstance(i.UUID, h.UUID)
+	if c := t.rescheduled(ids, h, p); c != nil {
+		t.setState(c, Released)
+		o.Released++
+		ids = nil
+	}
 	if len(ids) == 0 && slices.ContainsFunc(t.view.LiveByConsumer[i.UUID], t.isOnCompute) {
 		o.ClaimedElsewhere++ // the instance holds a claim transferred to it: nothing is adopted beside it (I2)
 		return
@@ -235,6 +240,19 @@ func (c *Claim) contradicts(reported []Used) bool {
 			return compareUsed(has, is) == 0 && has.Amount != is.Amount
 		})
 	})
+}
+
+// rescheduled gives the only claim of an instance that an import has on h, if the claim is pending on another host: its
+// build failed there, and Nova built the instance on an alternate, which it claimed in Placement. nil for no such claim.
+func (t *transaction) rescheduled(ids []string, h *Host, p *PutHost) *Claim {
+	if !p.Host.Imported || len(ids) != 1 {
+		return nil
+	}
+	c := t.view.Claims[ids[0]]
+	if c.State != Pending || c.HostUUID == h.UUID || c.TransferredFrom != "" || p.mayPredate(c) {
+		return nil
+	}
+	return c
 }
 
 // newClaimID makes the id of a claim that no caller named. It is unique, since a host's generation does not repeat, and

@@ -2,6 +2,7 @@ package shardtest
 
 import (
 	"slices"
+	"time"
 
 	"cellgate/internal/fault"
 	"cellgate/shard"
@@ -35,6 +36,25 @@ func importClauses() []clause {
 			s.do(NewClaim(6, 1, 1), state(1, 8, map[int]int64{1: 1, 6: 1}))
 			s.gives(state(2, 8, map[int]int64{1: 1}), shard.Outcome{})
 			s.state(6, shard.Confirmed)
+		}},
+		// Nova claims an alternate in Placement alone, and builds the instance there.
+		{name: "AnInstanceThatWasBuiltOnAnAlternateLeavesItsPendingClaim", test: func(s *suite) {
+			instance := shard.Instance{UUID: ConsumerID(1), Allocations: on(2, 2).Allocations}
+			onAlternate := func(at time.Time) *shard.PutHost {
+				p := importedHost(2, 8, instance)
+				p.InstancesAt = at
+				return p
+			}
+			s.do(importedHost(1, 8), importedHost(2, 8), NewClaim(1, 1, 2))
+			s.gives(onAlternate(s.find(1).UpdatedAt.Add(-time.Second)), shard.Outcome{Unchanged: true, ClaimedElsewhere: 1})
+			s.state(1, shard.Pending)
+			s.gives(onAlternate(s.find(1).UpdatedAt), shard.Outcome{Unchanged: true, Released: 1, Adopted: 1})
+			s.state(1, shard.Released)
+			s.used(1, 0)
+			s.used(2, 2)
+			s.do(NewClaim(2, 1, 1), importedHost(1, 8, shard.Instance{UUID: ConsumerID(2), Allocations: on(1, 1).Allocations}))
+			s.gives(importedHost(2, 8, instance, shard.Instance{UUID: ConsumerID(2), Allocations: on(2, 1).Allocations}), shard.Outcome{Unchanged: true, ClaimedElsewhere: 1})
+			s.state(2, shard.Confirmed)
 		}},
 		{name: "I1_AnImportCountsDedicatedCPUsWhereTheAgentDoesNotKnowItsInstances", test: func(s *suite) {
 			k := &hardwareKinds[1]
