@@ -43,22 +43,29 @@ type browser struct {
 	complaints []string
 }
 
-// browse starts a Chromium. It skips the test if there is no Chromium or no axe-core.
-func browse(t *testing.T, at string) *browser {
+// needsBrowser gives the Chromium and the axe-core script. It skips the test if either is missing.
+func needsBrowser(t *testing.T) (program, axe string) {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("chromium is not installed: the pages were not looked at in a browser")
 	}
-	axe, err := os.ReadFile("../../console/node_modules/axe-core/axe.min.js")
+	script, err := os.ReadFile("../../console/node_modules/axe-core/axe.min.js")
 	if err != nil {
 		t.Skip("axe-core is not installed (cd console && npm ci): the pages were not checked")
 	}
+	return program, string(script)
+}
+
+// browse starts a Chromium.
+func browse(t *testing.T, at string) *browser {
+	t.Helper()
+	program, axe := needsBrowser(t)
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WindowSize(1400, 1000), chromedp.WSURLReadTimeout(testwait.Limit))
 	alloc, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	ctx, leave := chromedp.NewContext(alloc)
 	t.Cleanup(func() { leave(); stop() })
-	b := &browser{t: t, ctx: ctx, at: at, axe: string(axe)}
+	b := &browser{t: t, ctx: ctx, at: at, axe: axe}
 	chromedp.ListenTarget(ctx, func(ev any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -156,6 +163,7 @@ func (b *browser) check(name string) {
 // A system of two cells, one of 10,000 hosts, which is looked at while the other dies.
 func TestConsole_PagesInABrowser_ShowASystemWithADeadCell(t *testing.T) {
 	testlong.Only(t, "the console's files and its stream of events (gateway/console)")
+	needsBrowser(t)
 	var cells []*process
 	args := []string{"gateway", "--drain-delay", "0s", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}
 	for i, hosts := range []string{"10000", "20"} {
@@ -367,6 +375,7 @@ func (b *browser) heatMapMoves() {
 // The gates of three cells during an upgrade. Only the first hosts have agents.
 func TestConsole_UpgradeUnderWay_ShowsWhatEachGateWaitsFor(t *testing.T) {
 	testlong.Only(t, "the console's files and its stream of events (gateway/console)")
+	needsBrowser(t)
 	u := startUpgrade(t, upgradePlanOf(legacytest.MariaDB))
 	ctx, cancel := context.WithCancel(t.Context())
 	var beats sync.WaitGroup
@@ -396,6 +405,7 @@ func TestConsole_UpgradeUnderWay_ShowsWhatEachGateWaitsFor(t *testing.T) {
 // A cell falls silent while pages show it, then the gateway.
 func TestConsole_CellThenGatewayFallSilent_PagesSayWhatIsOld(t *testing.T) {
 	testlong.Only(t, "the console's files and its stream of events (gateway/console)")
+	needsBrowser(t)
 	var cells []*process
 	args := []string{"gateway", "--drain-delay", "0s", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"}
 	for i := range 2 {
