@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"cellgate/internal/ingress"
-	"cellgate/internal/ingress/floodtest"
 	"cellgate/internal/security/testca"
 )
 
@@ -65,7 +64,7 @@ func TestFlood_UnfinishedMessages_HeapBounded(t *testing.T) {
 			}
 			conn := r.rawConn(caller)
 			before := heapInUse()
-			got, err := floodtest.Flood{Method: c.method, Headers: c.headers, Streams: streams, Declared: 4 << 20, Sent: sent}.Run(conn)
+			got, err := flood{method: c.method, headers: c.headers, streams: streams, declared: 4 << 20, sent: sent}.run(conn)
 			if err != nil && !c.ends {
 				t.Fatal(err)
 			}
@@ -74,7 +73,7 @@ func TestFlood_UnfinishedMessages_HeapBounded(t *testing.T) {
 			if grown > c.most {
 				t.Errorf("the heap grew by %d MiB, most is %d", grown>>20, c.most>>20)
 			}
-			if got.Refused == 0 {
+			if got.refused == 0 {
 				t.Error("nothing was refused")
 			}
 		})
@@ -86,8 +85,8 @@ func TestFlood_SmallUnfinishedMessages_HeapBounded(t *testing.T) {
 	r := newRig(t, nil)
 	conn := r.rawConn(r.certificate("caller", testca.Leaf{URIs: []string{"cellgate://agent/h1"}}))
 	before := heapInUse()
-	f := floodtest.Flood{Method: "/cellgate.agent.v1.HostReports/Report", Streams: 4000, Declared: 60000, Sent: 59000}
-	if _, err := f.Run(conn); err != nil {
+	f := flood{method: "/cellgate.agent.v1.HostReports/Report", streams: 4000, declared: 60000, sent: 59000}
+	if _, err := f.run(conn); err != nil {
 		t.Fatal(err)
 	}
 	if grown := heapInUse() - before; grown > 160<<20 {
@@ -100,11 +99,11 @@ func TestFlood_StreamsOfOneAgent_Bounded(t *testing.T) {
 	const streams, most = 400, 100
 	r := newRig(t, func(_ *rig, c *ServerConfig) { c.Limits = ingress.Limits{CallerCalls: most} })
 	conn := r.rawConn(r.certificate("caller", testca.Leaf{URIs: []string{"cellgate://agent/h1"}}))
-	got, err := floodtest.Flood{Method: "/cellgate.agent.v1.HostReports/Report", Streams: streams, Declared: 256 << 10, Sent: 128 << 10}.Run(conn)
+	got, err := flood{method: "/cellgate.agent.v1.HostReports/Report", streams: streams, declared: 256 << 10, sent: 128 << 10}.run(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Refused != streams-most {
-		t.Errorf("%d of %d streams were refused, want %d", got.Refused, streams, streams-most)
+	if got.refused != streams-most {
+		t.Errorf("%d of %d streams were refused, want %d", got.refused, streams, streams-most)
 	}
 }

@@ -1,4 +1,4 @@
-package floodtest
+package security
 
 import (
 	"bytes"
@@ -11,48 +11,47 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"cellgate/internal/ingress"
+	"cellgate/internal/testwait"
 )
 
-// Flood describes the messages to send.
-type Flood struct {
-	// Method is /service/method.
-	Method string
-	// Headers are additional headers, in pairs of name and value.
-	Headers []string
-	Streams int
-	// Declared is the length in each message's prefix; Sent is how much of the message is sent.
-	Declared, Sent int
+// flood is a hostile gRPC client: it begins many messages on one connection and completes none.
+type flood struct {
+	// method is /service/method.
+	method string
+	// headers are additional headers, in pairs of name and value.
+	headers []string
+	streams int
+	// declared is the length in each message's prefix; sent is how much of the message is sent.
+	declared, sent int
 }
 
-// Result is what became of the streams.
-type Result struct {
-	// Taken is the number of streams on which the server accepted all bytes; Refused of those that it
+// floodResult is what became of the streams.
+type floodResult struct {
+	// taken is the number of streams on which the server accepted all bytes; refused of those that it
 	// ended.
-	Taken, Refused int
-	// Status counts the refused streams by grpc-status; "" for none.
-	Status map[string]int
+	taken, refused int
+	// status counts the refused streams by grpc-status; "" for none.
+	status map[string]int
 }
 
-// window is how much may be sent on a stream before the server grants more.
-const window = 64 << 10
+// floodFrame is the length of a flood's DATA frames.
+const floodFrame = 16 << 10
 
-const frame = 16 << 10
-
-// patience bounds a flood whose server sends nothing.
-const patience = time.Minute
-
+// flow is the state of a stream: how much of its message was sent, and how much the server grants.
 type flow struct {
 	sent, granted int
 	over          bool
 }
 
-// Run floods the server at the other end of a connection, and leaves the connection open. It returns
+// run floods the server at the other end of a connection, and leaves the connection open. It returns
 // when every stream was refused or has sent all of its bytes.
-func (f Flood) Run(c net.Conn) (Result, error) {
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		return Result{}, err
+func (f flood) run(c net.Conn) (floodResult, error) {
+	if err := c.SetDeadline(time.Now().Add(testwait.Limit)); err != nil {
+		return floodResult{}, err
 	}
-	out := Result{Status: map[string]int{}}
+	out := floodResult{status: map[string]int{}}
 	w := http2.NewFramer(c, c)
 	w.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	// Writing and reading do not wait for each other.
@@ -76,13 +75,13 @@ func (f Flood) Run(c net.Conn) (Result, error) {
 		}
 		return w.WriteSettings()
 	}
-	for i := range f.Streams {
+	for i := range f.streams {
 		id := uint32(2*i + 1)
-		s := &flow{granted: window}
+		s := &flow{granted: ingress.Window}
 		streams[id] = s
 		orders <- func() error { return f.begin(w, id) }
 		if f.more(w, orders, id, s); s.over {
-			out.Taken++
+			out.taken++
 		}
 	}
 	err := f.read(w, orders, streams, &out)
@@ -91,11 +90,11 @@ func (f Flood) Run(c net.Conn) (Result, error) {
 }
 
 // read processes the server's frames until every stream is done.
-func (f Flood) read(w *http2.Framer, orders chan<- func() error, streams map[uint32]*flow, out *Result) error {
-	for out.Taken+out.Refused < f.Streams {
+func (f flood) read(w *http2.Framer, orders chan<- func() error, streams map[uint32]*flow, out *floodResult) error {
+	for out.taken+out.refused < f.streams {
 		got, err := w.ReadFrame()
 		if err != nil {
-			return fmt.Errorf("after %d taken and %d refused of %d: %w", out.Taken, out.Refused, f.Streams, err)
+			return fmt.Errorf("after %d taken and %d refused of %d: %w", out.taken, out.refused, f.streams, err)
 		}
 		s := streams[got.Header().StreamID]
 		status, refused := "", false
@@ -112,7 +111,7 @@ func (f Flood) read(w *http2.Framer, orders chan<- func() error, streams map[uin
 			if s != nil && !s.over {
 				s.granted += int(got.Increment)
 				if f.more(w, orders, got.StreamID, s); s.over {
-					out.Taken++
+					out.taken++
 				}
 			}
 		case *http2.MetaHeadersFrame:
@@ -127,18 +126,18 @@ func (f Flood) read(w *http2.Framer, orders chan<- func() error, streams map[uin
 		}
 		if s != nil && refused && !s.over {
 			s.over = true
-			out.Refused++
-			out.Status[status]++
+			out.refused++
+			out.status[status]++
 		}
 	}
 	return nil
 }
 
-func (f Flood) begin(w *http2.Framer, id uint32) error {
+func (f flood) begin(w *http2.Framer, id uint32) error {
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	e.SetMaxDynamicTableSize(0)
-	pairs := append([]string{":method", "POST", ":scheme", "http", ":path", f.Method, ":authority", "x", "content-type", "application/grpc", "te", "trailers"}, f.Headers...)
+	pairs := append([]string{":method", "POST", ":scheme", "http", ":path", f.method, ":authority", "x", "content-type", "application/grpc", "te", "trailers"}, f.headers...)
 	for i := 0; i < len(pairs); i += 2 {
 		if err := e.WriteField(hpack.HeaderField{Name: pairs[i], Value: pairs[i+1]}); err != nil {
 			return err
@@ -148,18 +147,18 @@ func (f Flood) begin(w *http2.Framer, id uint32) error {
 }
 
 // more sends as much as the server grants, and never the end of the stream.
-func (f Flood) more(w *http2.Framer, orders chan<- func() error, id uint32, s *flow) {
-	for s.sent < f.Sent && s.sent < s.granted {
-		n := min(frame, f.Sent-s.sent, s.granted-s.sent)
+func (f flood) more(w *http2.Framer, orders chan<- func() error, id uint32, s *flow) {
+	for s.sent < f.sent && s.sent < s.granted {
+		n := min(floodFrame, f.sent-s.sent, s.granted-s.sent)
 		first := s.sent == 0
 		orders <- func() error {
 			b := make([]byte, n)
 			if first {
-				binary.BigEndian.PutUint32(b[1:], uint32(f.Declared))
+				binary.BigEndian.PutUint32(b[1:], uint32(f.declared))
 			}
 			return w.WriteData(id, false, b)
 		}
 		s.sent += n
 	}
-	s.over = s.sent >= f.Sent
+	s.over = s.sent >= f.sent
 }

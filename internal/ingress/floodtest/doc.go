@@ -1,3 +1,0 @@
-// Package floodtest is a hostile gRPC client for tests: it begins many messages on one connection and
-// completes none.
-package floodtest
