@@ -33,19 +33,17 @@ func securityServer(c config.ServerTLS, limits ingress.Limits) security.ServerCo
 
 // addServerTLS reads a server's TLS files, and adds the part that reads them again.
 func (a *assembly) addServerTLS(path string, c config.ServerTLS, limits ingress.Limits) (*security.Server, error) {
-	s, err := security.NewServer(securityServer(c, limits), a.log)
+	limits.OnRefused = func(b ingress.Bound) { a.telemetry.IngressRefused(string(b)) }
+	cfg := securityServer(c, limits)
+	cfg.OnRefused = func(method string, kind fault.Kind) { a.telemetry.CallerRefused(method, string(kind)) }
+	s, err := security.NewServer(cfg, a.log)
 	if err != nil {
 		return nil, settings(path, err)
 	}
 	if s.Encrypts() || s.Authenticates() {
 		a.add(lifecycle.Part{Name: "files of " + path, Run: s.Run})
 	}
-	a.telemetry.WatchRefused(func(each func(method, reason string, n uint64)) {
-		s.Refused(func(method string, kind fault.Kind, n uint64) { each(method, string(kind), n) })
-	})
-	a.telemetry.WatchIngress(s.Ingress().Held, func(each func(limit string, n uint64)) {
-		s.Ingress().Refused(func(b ingress.Bound, n uint64) { each(string(b), n) })
-	})
+	a.telemetry.WatchIngress(s.Ingress().Held)
 	a.watchEnds(s.Ends, telemetry.CertificateServer, telemetry.CertificateCallersCA)
 	return s, nil
 }

@@ -19,6 +19,8 @@ type Limits struct {
 	Connections, AddressConnections int
 	// CallerCalls bounds the concurrent calls of one agent's credential: a stream costs 32 KiB.
 	CallerCalls int
+	// OnRefused, if set, is called for each refusal. It must not block.
+	OnRefused func(Bound)
 }
 
 const (
@@ -59,6 +61,9 @@ func (l Limits) withDefaults() Limits {
 	if l.CallerCalls == 0 {
 		l.CallerCalls = 4096
 	}
+	if l.OnRefused == nil {
+		l.OnRefused = func(Bound) {}
+	}
 	return l
 }
 
@@ -79,8 +84,6 @@ type Ingress struct {
 	openTotal int
 	// calls counts the concurrent calls of each agent's credential.
 	calls map[string]int
-	// refused counts refusals by limit.
-	refused map[Bound]uint64
 }
 
 // Bound names a limit.
@@ -101,7 +104,7 @@ const (
 func New(l Limits) *Ingress {
 	return &Ingress{
 		limits: l.withDefaults(), heavy: semaphore.NewWeighted(heavyCost),
-		callers: map[string]int64{}, addresses: map[string]int{}, openFrom: map[string]int{}, calls: map[string]int{}, refused: map[Bound]uint64{},
+		callers: map[string]int64{}, addresses: map[string]int{}, openFrom: map[string]int{}, calls: map[string]int{},
 	}
 }
 
@@ -118,10 +121,10 @@ func (in *Ingress) charge(caller string, n int64) bool {
 	}
 	switch {
 	case in.callers[caller]+n > most:
-		in.refused[BoundCallerBytes]++
+		in.limits.OnRefused(BoundCallerBytes)
 		return false
 	case in.total+n > in.limits.Bytes:
-		in.refused[BoundBytes]++
+		in.limits.OnRefused(BoundBytes)
 		return false
 	}
 	in.callers[caller] += n
@@ -160,7 +163,7 @@ func (in *Ingress) Heavy(ctx context.Context, cost int64) (release func(), err e
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		in.count(BoundHeavy)
+		in.limits.OnRefused(BoundHeavy)
 		return nil, overloaded("too many large requests are being worked on")
 	}
 	return func() { in.heavy.Release(cost) }, nil
@@ -168,21 +171,6 @@ func (in *Ingress) Heavy(ctx context.Context, cost int64) (release func(), err e
 
 func overloaded(what string) error {
 	return &fault.Error{Kind: fault.Overloaded, Message: what, RetryAfter: retryAfter}
-}
-
-func (in *Ingress) count(b Bound) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.refused[b]++
-}
-
-// Refused calls each with the number of refusals of each limit, for metrics.
-func (in *Ingress) Refused(each func(b Bound, n uint64)) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for _, b := range []Bound{BoundBytes, BoundCallerBytes, BoundHeavy, BoundConnections, BoundAddress, BoundOpen, BoundCallerCalls} {
-		each(b, in.refused[b])
-	}
 }
 
 // Held is the number of bytes that are charged.

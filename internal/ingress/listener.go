@@ -62,10 +62,10 @@ func (in *Ingress) open(from string) bool {
 	defer in.mu.Unlock()
 	switch {
 	case in.connections >= in.limits.Connections:
-		in.refused[BoundConnections]++
+		in.limits.OnRefused(BoundConnections)
 		return false
 	case from != "" && in.addresses[from] >= in.limits.AddressConnections:
-		in.refused[BoundAddress]++
+		in.limits.OnRefused(BoundAddress)
 		return false
 	}
 	in.connections++

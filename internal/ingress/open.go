@@ -23,7 +23,7 @@ func (in *Ingress) Open(ctx context.Context, addr net.Addr, within time.Duration
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.openTotal >= openCalls || in.openFrom[from] >= openAddressCalls {
-		in.refused[BoundOpen]++
+		in.limits.OnRefused(BoundOpen)
 		return ctx, overloaded("too many calls of callers that did not say who they are")
 	}
 	in.openTotal++
@@ -44,7 +44,7 @@ func (in *Ingress) Call(ctx context.Context, caller string) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.calls[caller] >= in.limits.CallerCalls {
-		in.refused[BoundCallerCalls]++
+		in.limits.OnRefused(BoundCallerCalls)
 		return overloaded("too many calls of one credential are under way")
 	}
 	in.calls[caller]++

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -19,14 +18,8 @@ const logInterval = 10 * time.Second
 // refusals counts refusals and logs some of them, without secrets.
 type refusals struct {
 	log *throttle.Log
-	mu  sync.Mutex
-	all map[refusalSort]uint64
-}
-
-// refusalSort is a method and a kind. All methods that do not exist are one method.
-type refusalSort struct {
-	method string
-	kind   fault.Kind
+	// count is ServerConfig.OnRefused.
+	count func(method string, kind fault.Kind)
 }
 
 // handshake stands for connections that ended before a call, otherMethods for methods without a row.
@@ -48,24 +41,12 @@ func (r *refusals) add(ctx context.Context, method, from string, who *Identity, 
 	if fault.KindOf(err) == fault.PermissionDenied {
 		kind = fault.PermissionDenied
 	}
-	r.mu.Lock()
-	if r.all == nil {
-		r.all = map[refusalSort]uint64{}
+	if r.count != nil {
+		r.count(method, kind)
 	}
-	r.all[refusalSort{method, kind}]++
-	r.mu.Unlock()
 	attrs := []any{"method", method, "from", from}
 	if who != nil {
 		attrs = append(attrs, "role", string(who.Role), "name", who.Name)
 	}
 	r.log.Warn(ctx, method+" "+string(kind), 1, "a caller was refused", append(attrs, "err", err)...)
-}
-
-// Refused calls each with how often calls of a method were refused with a kind, for metrics.
-func (s *Server) Refused(each func(method string, kind fault.Kind, n uint64)) {
-	s.refused.mu.Lock()
-	defer s.refused.mu.Unlock()
-	for k, n := range s.refused.all {
-		each(k.method, k.kind, n)
-	}
 }

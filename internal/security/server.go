@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"cellgate/internal/fault"
 	"cellgate/internal/ingress"
 	"cellgate/internal/throttle"
 )
@@ -20,6 +21,9 @@ type ServerConfig struct {
 	Tokens              string
 	// Limits bound the resources that callers make the process hold.
 	Limits ingress.Limits
+	// OnRefused, if set, is called for each refused call or connection with its method and kind. It
+	// must not block. All methods that do not exist are one method.
+	OnRefused func(method string, kind fault.Kind)
 }
 
 // Server is the security of a process's incoming calls. Safe for concurrent use.
@@ -40,7 +44,7 @@ type Server struct {
 // check.
 func NewServer(cfg ServerConfig, log *slog.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, log: log, now: time.Now, in: ingress.New(cfg.Limits)}
-	s.refused.log = throttle.New(log, time.Now, logInterval)
+	s.refused = refusals{log: throttle.New(log, time.Now, logInterval), count: cfg.OnRefused}
 	if cfg.Cert != "" {
 		s.pair = &reloaded[tls.Certificate]{
 			what:  "the server's certificate",

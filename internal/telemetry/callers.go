@@ -5,78 +5,69 @@ import (
 	"time"
 )
 
-// callers is the telemetry of access control in a process's servers and clients. There may be several
-// of each: their counts are added up, and of the ends of certificates the first is kept.
+// callers is what is read at each scrape of a process's servers and clients. There may be several of
+// each: the bytes that servers hold are added up, and of the ends of certificates the first counts.
 type callers struct {
 	mu   sync.Mutex
-	read []func(*callerCounts)
+	held []func() int64
+	ends []func(each func(use Certificate, end time.Time))
 }
 
-type callerCounts struct {
-	servers int
-	held    int64
-	byLimit map[string]uint64
-	refused map[[2]string]uint64
-	ends    map[string]time.Time
+// WatchIngress reads, at each scrape, the bytes of requests that a server holds.
+func (p *Process) WatchIngress(held func() int64) {
+	if p == nil {
+		return
+	}
+	p.own.show(ingressRefused)
+	p.callers.mu.Lock()
+	defer p.callers.mu.Unlock()
+	p.callers.held = append(p.callers.held, held)
 }
 
-func (p *Process) watchCallers(read func(*callerCounts)) {
+// WatchCertificates reads, at each scrape, when the certificates in files end.
+func (p *Process) WatchCertificates(read func(each func(use Certificate, end time.Time))) {
 	if p == nil {
 		return
 	}
 	p.callers.mu.Lock()
 	defer p.callers.mu.Unlock()
-	p.callers.read = append(p.callers.read, read)
+	p.callers.ends = append(p.callers.ends, read)
 }
 
-// WatchIngress reads, at each scrape, the bytes of requests that a server holds, and how often its
-// limits refused. refused calls each once for a limit.
-func (p *Process) WatchIngress(held func() int64, refused func(each func(limit string, n uint64))) {
-	p.watchCallers(func(c *callerCounts) {
-		c.servers++
-		c.held += held()
-		refused(func(limit string, n uint64) { c.byLimit[inList(labelLimit, limit)] += n })
-	})
+// IngressRefused counts a request or connection that a limit refused.
+func (p *Process) IngressRefused(limit string) {
+	if p != nil {
+		p.own.add(ingressRefused, 1, inList(labelLimit, limit))
+	}
 }
 
-// WatchRefused reads, at each scrape, how often a server refused callers. read calls each once for a
-// method and a reason, which is an error's kind.
-func (p *Process) WatchRefused(read func(each func(method, reason string, n uint64))) {
-	p.watchCallers(func(c *callerCounts) {
-		read(func(method, reason string, n uint64) { c.refused[[2]string{method, inList(labelRefusal, reason)}] += n })
-	})
-}
-
-// WatchCertificates reads, at each scrape, when the certificates in files end.
-func (p *Process) WatchCertificates(read func(each func(use Certificate, end time.Time))) {
-	p.watchCallers(func(c *callerCounts) {
-		read(func(use Certificate, end time.Time) {
-			name := inList(labelFile, string(use))
-			if at, there := c.ends[name]; !there || end.Before(at) {
-				c.ends[name] = end
-			}
-		})
-	})
+// CallerRefused counts a refused caller of a method; reason is an error's kind.
+func (p *Process) CallerRefused(method, reason string) {
+	if p != nil {
+		p.own.add(callersRefused, 1, method, inList(labelRefusal, reason))
+	}
 }
 
 func (c *callers) emit(emit Emit) {
 	c.mu.Lock()
-	all := c.read[:len(c.read):len(c.read)]
-	c.mu.Unlock()
-	sum := callerCounts{byLimit: map[string]uint64{}, refused: map[[2]string]uint64{}, ends: map[string]time.Time{}}
-	for _, read := range all {
-		read(&sum)
+	defer c.mu.Unlock()
+	if len(c.held) > 0 {
+		sum := int64(0)
+		for _, held := range c.held {
+			sum += held()
+		}
+		emit(ingressBytes, float64(sum))
 	}
-	if sum.servers > 0 {
-		emit(ingressBytes, float64(sum.held))
+	first := map[string]time.Time{}
+	for _, read := range c.ends {
+		read(func(use Certificate, end time.Time) {
+			name := inList(labelFile, string(use))
+			if at, there := first[name]; !there || end.Before(at) {
+				first[name] = end
+			}
+		})
 	}
-	for limit, n := range sum.byLimit {
-		emit(ingressRefused, float64(n), limit)
-	}
-	for of, n := range sum.refused {
-		emit(callersRefused, float64(n), of[0], of[1])
-	}
-	for use, end := range sum.ends {
+	for use, end := range first {
 		emit(certificateEnd, float64(end.Unix()), use)
 	}
 }

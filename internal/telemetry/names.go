@@ -395,10 +395,10 @@ var (
 	agentReadAge      = reading(inAgent, "cellgate_agent_read_age_seconds", "Time since an agent last read its host well. Absent for simulated hosts.", labelCell)
 
 	buildInfo      = gauge(everyProcess, "cellgate_build_info", "Always 1; the labels say which build runs.", labelVersion, labelRevision)
-	callersRefused = tally(everyProcess, "cellgate_callers_refused_total", "Callers refused before anything of their call was read, REST, gRPC and agents, by what they called: without a credential that is known, or without the role. TLS handshakes that failed are one method. Absent until there is one.", labelDoor, labelRefusal)
+	callersRefused = counter(everyProcess, "cellgate_callers_refused_total", "Callers refused before anything of their call was read, REST, gRPC and agents, by what they called: without a credential that is known, or without the role. TLS handshakes that failed are one method. Absent until there is one.", labelDoor, labelRefusal)
 	certificateEnd = reading(everyProcess, "cellgate_certificate_end_time_seconds", "When the first certificate of a file in use ends, in Unix time: the server's, the CAs of its callers (callers_ca), the client's, the CAs of the servers it calls (servers_ca). Absent without the file.", labelFile)
 	ingressBytes   = reading(everyProcess, "cellgate_ingress_bytes", "Bytes of requests above 64 KiB that are being received or decoded now. Absent without a server.")
-	ingressRefused = tally(everyProcess, "cellgate_ingress_refused_total", "Requests and connections refused because a limit was reached. Of bytes: those of all, and of one caller (caller_bytes). Of time: large_requests that waited too long to be decoded. Of connections: those of all, and of one address (address_connections). Of calls: open_calls, which need no credential, and caller_calls of one agent's credential. Absent without a server.", labelLimit)
+	ingressRefused = counter(everyProcess, "cellgate_ingress_refused_total", "Requests and connections refused because a limit was reached. Of bytes: those of all, and of one caller (caller_bytes). Of time: large_requests that waited too long to be decoded. Of connections: those of all, and of one address (address_connections). Of calls: open_calls, which need no credential, and caller_calls of one agent's credential. Absent without a server.", labelLimit)
 )
 
 // FindingKinds lists the kinds of findings of a cell, as in cellgate.v1.Finding.

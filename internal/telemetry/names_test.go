@@ -55,14 +55,11 @@ func useAll(p *Process) {
 	}
 	g.Unread("/cellgate.v1.Claims/GetClaim", "INVALID_REQUEST")
 	g.Unread("", "MADE_UP")
-	p.WatchRefused(func(each func(string, string, uint64)) {
-		each("TLS handshake", "UNAUTHENTICATED", 3)
-		each("/", "MADE_UP", 1)
-	})
-	p.WatchIngress(func() int64 { return 5 }, func(each func(string, uint64)) {
-		each("bytes", 2)
-		each("made up", 1)
-	})
+	p.CallerRefused("TLS handshake", "UNAUTHENTICATED")
+	p.CallerRefused("/", "MADE_UP")
+	p.WatchIngress(func() int64 { return 5 })
+	p.IngressRefused("bytes")
+	p.IngressRefused("made up")
 	p.WatchCertificates(func(each func(Certificate, time.Time)) {
 		each(CertificateServer, time.Unix(9, 0))
 		each("made up", time.Unix(1, 0))
@@ -341,8 +338,9 @@ func TestOnlyThisPackageKnowsPrometheusAndOpenTelemetry(t *testing.T) {
 func TestRefusalsAreAddedUpAndTheFirstEndCounts(t *testing.T) {
 	p := newProcess(t, Traces{})
 	for i := range 2 {
-		p.WatchRefused(func(each func(string, string, uint64)) { each("TLS handshake", "UNAUTHENTICATED", uint64(3+i)) })
-		p.WatchIngress(func() int64 { return 5 }, func(each func(string, uint64)) { each("bytes", 2) })
+		p.CallerRefused("TLS handshake", "UNAUTHENTICATED")
+		p.WatchIngress(func() int64 { return 5 })
+		p.IngressRefused("bytes")
 		p.WatchCertificates(func(each func(Certificate, time.Time)) { each(CertificateClient, time.Unix(int64(100-i), 0)) })
 	}
 	all, err := p.Gatherer().Gather()
@@ -355,7 +353,7 @@ func TestRefusalsAreAddedUpAndTheFirstEndCounts(t *testing.T) {
 			got[f.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 	}
-	if got[callersRefused.Name] != 7 || got[certificateEnd.Name] != 99 || got[ingressBytes.Name] != 10 || got[ingressRefused.Name] != 4 {
+	if got[callersRefused.Name] != 2 || got[certificateEnd.Name] != 99 || got[ingressBytes.Name] != 10 || got[ingressRefused.Name] != 2 {
 		t.Errorf("%v refused, ends at %v, %v bytes, %v refused by limits", got[callersRefused.Name], got[certificateEnd.Name], got[ingressBytes.Name], got[ingressRefused.Name])
 	}
 }

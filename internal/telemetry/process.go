@@ -30,6 +30,8 @@ type Process struct {
 	readings *readings
 	traces   *tracing
 	callers  callers
+	// own has the series of the process as a whole.
+	own part
 }
 
 // New makes the telemetry of a process. Spans are recorded from now on, and sent once Run runs. An
@@ -48,7 +50,8 @@ func New(traces Traces, build Build, log *slog.Logger) (*Process, error) {
 	}
 	p.readings.add(p.callers.emit)
 	p.registry.MustRegister(p.readings)
-	p.gauges[buildInfo.Name].WithLabelValues(build.Version, build.Revision).Set(1)
+	p.own.p = p
+	p.own.set(buildInfo, 1, build.Version, build.Revision)
 	var err error
 	p.traces, err = newTracing(traces, build, log)
 	return p, err
