@@ -49,7 +49,7 @@ type FleetDeps struct {
 	Accepted func(h *Host, waited time.Duration)
 	// Log and Telemetry may be nil.
 	Log       *slog.Logger
-	Telemetry *telemetry.Agent
+	Telemetry telemetry.Agent
 }
 
 // Fleet is the agents of a source's hosts, all of one cell.

@@ -35,7 +35,7 @@ type ReporterDeps struct {
 	Accepted func(waited time.Duration)
 	Lost     func(error)
 	// Tel may be nil.
-	Tel    *telemetry.Agent
+	Tel    telemetry.Agent
 	Failed func(error)
 }
 

@@ -34,7 +34,7 @@ type Cell struct {
 	store shard.Store
 	now   func() time.Time
 	log   *slog.Logger
-	tel   *telemetry.Cell
+	tel   telemetry.Cell
 
 	// table is the shard as this replica knows it. The next fields are parts of the table.
 	table    *replica.Replica

@@ -74,7 +74,7 @@ type Deps struct {
 	Synchronizer shard.Synchronizer
 	Log          *slog.Logger
 	// The server that the cell is registered with has the options of Telemetry.
-	Telemetry *telemetry.Cell
+	Telemetry telemetry.Cell
 	// Now is the replica's clock; leases go by the store's.
 	Now func() time.Time
 }

@@ -80,7 +80,7 @@ type Deps struct {
 	Now func() time.Time
 	// Telemetry may be nil. Its server options belong to the server that the gateway is
 	// registered with.
-	Telemetry *telemetry.Gateway
+	Telemetry telemetry.Gateway
 	// Ingress bounds the bodies of REST requests, as the server's does those of gRPC; nil for
 	// one with the defaults.
 	Ingress *ingress.Ingress
@@ -93,7 +93,7 @@ type Gateway struct {
 	cfg       Config
 	log       *slog.Logger
 	now       func() time.Time
-	tel       *telemetry.Gateway
+	tel       telemetry.Gateway
 	in        *ingress.Ingress
 	cells     *cellclient.Cells
 	gates     gates

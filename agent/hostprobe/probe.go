@@ -34,7 +34,7 @@ type Deps struct {
 	Read func(*Settings) (*Machine, error)
 	// Log and Telemetry may be nil.
 	Log       *slog.Logger
-	Telemetry *telemetry.Agent
+	Telemetry telemetry.Agent
 }
 
 // Probe is the Source of the machine that it runs on. A state that differs from the last one becomes

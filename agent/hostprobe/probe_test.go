@@ -47,7 +47,7 @@ func (m *machine) read(s *Settings) (*Machine, error) {
 }
 
 // probing runs a probe of a machine until the test's bubble ends.
-func probing(t *testing.T, m *machine, cfg Config, tel *telemetry.Agent) (*Probe, *agent.Host, *bytes.Buffer) {
+func probing(t *testing.T, m *machine, cfg Config, tel telemetry.Agent) (*Probe, *agent.Host, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
 	p, err := New(hostUUID, cfg, Deps{Read: m.read, Log: slog.New(slog.NewTextHandler(&log, nil)), Telemetry: tel})
@@ -80,7 +80,7 @@ func after(reads int) {
 func TestProbeReportsWhatChangesAndNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{files: tree(t, "one-node"), disk: 100 << 30}
-		_, host, _ := probing(t, m, Config{Settings: plain(), Every: 10 * time.Second}, nil)
+		_, host, _ := probing(t, m, Config{Settings: plain(), Every: 10 * time.Second}, telemetry.Agent{})
 		first, _ := version(host)
 		after(5)
 		if s, v := version(host); v != 1 || s != first {
@@ -164,7 +164,7 @@ func TestProbeReloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{files: tree(t, "one-node"), disk: 100 << 30}
 		cfg := Config{Settings: plain(), Every: 10 * time.Second}
-		p, host, log := probing(t, m, cfg, nil)
+		p, host, log := probing(t, m, cfg, telemetry.Agent{})
 		next := cfg
 		next.Settings.Disabled, next.Settings.DisabledReason = true, "planned"
 		p.Reload(next)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cellgate/internal/config"
+	"cellgate/internal/telemetry"
 )
 
 // Names and aggregates that every cell refuses are a problem of the settings, and the previous
@@ -27,7 +28,7 @@ func TestSettingsThatEveryCellRefuses(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			m := &machine{files: tree(t, "one-node"), disk: 100 << 30}
-			p, host, log := probing(t, m, Config{Settings: plain(), Every: 10 * time.Second}, nil)
+			p, host, log := probing(t, m, Config{Settings: plain(), Every: 10 * time.Second}, telemetry.Agent{})
 			p.Reload(Config{Settings: s, Every: time.Second})
 			after(2)
 			if _, v := version(host); v != 1 || !strings.Contains(log.String(), "the former one stays") || !strings.Contains(log.String(), "agent.host."+path) {

@@ -46,7 +46,7 @@ type Config struct {
 	MaxAsking time.Duration
 	Now       func() time.Time
 	Log       *slog.Logger
-	Telemetry *telemetry.Cell
+	Telemetry telemetry.Cell
 }
 
 // Service serves the agents of a cell's hosts.
@@ -60,7 +60,7 @@ type Service struct {
 	gate    *gate.Keeper
 	now     func() time.Time
 	log     *slog.Logger
-	tel     *telemetry.Cell
+	tel     telemetry.Cell
 
 	// Streams are the agents' streams to this replica.
 	Streams  *Streams

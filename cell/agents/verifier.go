@@ -62,7 +62,7 @@ type verifier struct {
 	journal  *replica.Journal
 	now      func() time.Time
 	log      *slog.Logger
-	tel      *telemetry.Cell
+	tel      telemetry.Cell
 
 	mu sync.Mutex
 	// hosts are those with a verifying agent on a stream to this replica.
@@ -112,7 +112,7 @@ type offer struct {
 	despite *agentv1.Verdict
 }
 
-func newVerifier(mode VerifyMode, wait time.Duration, rows *replica.Rows, q *replica.Queue, j *replica.Journal, sessions *Streams, now func() time.Time, log *slog.Logger, tel *telemetry.Cell) *verifier {
+func newVerifier(mode VerifyMode, wait time.Duration, rows *replica.Rows, q *replica.Queue, j *replica.Journal, sessions *Streams, now func() time.Time, log *slog.Logger, tel telemetry.Cell) *verifier {
 	return &verifier{
 		mode: mode, wait: wait, rows: rows, queue: q, journal: j, sessions: sessions, now: now, log: log, tel: tel,
 		hosts: map[string]*verifyingHost{}, at: map[string]string{}, due: map[string]time.Time{},

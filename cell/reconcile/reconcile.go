@@ -47,7 +47,7 @@ type Reconciler struct {
 	// storeNow is approximately store time, in which claims are written.
 	storeNow func() time.Time
 	log      *slog.Logger
-	tel      *telemetry.Cell
+	tel      telemetry.Cell
 	auditor  auditor
 
 	mu sync.Mutex
@@ -80,7 +80,7 @@ type Config struct {
 	ReportOnly               bool
 	Now                      func() time.Time
 	Log                      *slog.Logger
-	Telemetry                *telemetry.Cell
+	Telemetry                telemetry.Cell
 }
 
 // New makes a reconciler of what a replica and its agents know.

@@ -80,7 +80,7 @@ const busyFor = time.Second
 // of each transaction (next).
 type Queue struct {
 	max int
-	tel *telemetry.Cell
+	tel telemetry.Cell
 	// retryAfter is how long a refused caller should wait.
 	retryAfter time.Duration
 
@@ -101,7 +101,7 @@ type line struct {
 	ops  int
 }
 
-func newQueue(bound int, tel *telemetry.Cell) *Queue {
+func newQueue(bound int, tel telemetry.Cell) *Queue {
 	return &Queue{max: bound, tel: tel, retryAfter: 100 * time.Millisecond, wake: make(chan struct{}, 1)}
 }
 

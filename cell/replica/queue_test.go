@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
+	"cellgate/internal/telemetry"
 	"cellgate/shard"
 )
 
@@ -40,7 +41,7 @@ func count(items []item) (claims, hosts int) {
 }
 
 func TestQueue_BothWait_ClaimsFirstAndRegistrationsNotStarved(t *testing.T) {
-	q := newQueue(10000, nil)
+	q := newQueue(10000, telemetry.Cell{})
 	for range 100 {
 		if err := q.put(registrations(10), false); err != nil {
 			t.Fatal(err)
@@ -58,7 +59,7 @@ func TestQueue_BothWait_ClaimsFirstAndRegistrationsNotStarved(t *testing.T) {
 	if c, h := count(q.next(64)); c != 38 || h != 2 {
 		t.Errorf("the rest of the claims: took %d and %d, want 38 and 2", c, h)
 	}
-	few := newQueue(10000, nil)
+	few := newQueue(10000, telemetry.Cell{})
 	if err := few.put(registrations(40), false); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestQueue_BothWait_ClaimsFirstAndRegistrationsNotStarved(t *testing.T) {
 }
 
 func TestQueue_SeveralCallers_EachInItsOrder(t *testing.T) {
-	q := newQueue(10000, nil)
+	q := newQueue(10000, telemetry.Cell{})
 	a, b := claims(5), claims(5)
 	for _, j := range []*job{a, b} {
 		if err := q.put(j, true); err != nil {
@@ -94,7 +95,7 @@ func TestQueue_SeveralCallers_EachInItsOrder(t *testing.T) {
 // that end thousands, is in the next transaction.
 func TestQueue_ClaimBehindThousands_InTheNextTransaction(t *testing.T) {
 	const limit = 64
-	q := newQueue(100_000, nil)
+	q := newQueue(100_000, telemetry.Cell{})
 	for range 5 {
 		if err := q.put(claims(4000), true); err != nil {
 			t.Fatal(err)
@@ -123,7 +124,7 @@ func TestQueue_ClaimBehindThousands_InTheNextTransaction(t *testing.T) {
 func TestQueue_BackgroundShare_BoundedAndNeverZero(t *testing.T) {
 	for _, limit := range []int{1, 2, 7, 64, 256} {
 		synctest.Test(t, func(t *testing.T) {
-			q := newQueue(100_000, nil)
+			q := newQueue(100_000, telemetry.Cell{})
 			if err := q.put(registrations(50_000), false); err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +149,7 @@ func TestQueue_BackgroundShare_BoundedAndNeverZero(t *testing.T) {
 }
 
 func TestQueueIsBounded(t *testing.T) {
-	q := newQueue(10, nil)
+	q := newQueue(10, telemetry.Cell{})
 	if err := q.put(claims(12), true); err != nil {
 		t.Fatalf("a large job on an empty queue: %v", err)
 	}

@@ -30,7 +30,7 @@ type Config struct {
 	Synchronizer         shard.Synchronizer
 	Now                  func() time.Time
 	Log                  *slog.Logger
-	Telemetry            *telemetry.Cell
+	Telemetry            telemetry.Cell
 }
 
 // maxPinned bounds the versions of the table that are kept besides the newest.

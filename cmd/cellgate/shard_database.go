@@ -78,7 +78,7 @@ func (d shardDatabase) examine(ctx context.Context) (out results) {
 }
 
 // watchShard has telemetry read the counts of a shard in a database.
-func watchShard(tel *telemetry.Cell, store shard.Store) {
+func watchShard(tel telemetry.Cell, store shard.Store) {
 	s, ok := store.(*sqlshard.Store)
 	if !ok {
 		return

@@ -73,7 +73,7 @@ type Deps struct {
 	// "" for any cell. It must not block. It may be nil.
 	Changed func(cell string)
 	// Telemetry may be nil.
-	Telemetry *telemetry.Bus
+	Telemetry telemetry.Bus
 	Log       *slog.Logger
 }
 
@@ -92,7 +92,7 @@ type Bus struct {
 	cells    []string
 	url      func(cell string) string
 	changed  func(cell string)
-	tel      *telemetry.Bus
+	tel      telemetry.Bus
 	log      *slog.Logger
 	// drops logs dropped messages, at most once a minute for each kind.
 	drops *throttle.Log

@@ -26,7 +26,7 @@ type Cell struct {
 	// summary is the last one from a replica that has its table, unloaded the last from a
 	// replica that still loads it. Each is nil before the first.
 	summary, unloaded atomic.Pointer[Summary]
-	Telemetry         *telemetry.Link
+	Telemetry         telemetry.Link
 }
 
 func newCell(cfg CellConfig, dial func(string) (*grpc.ClientConn, error), cs *Cells) (*Cell, error) {

@@ -27,7 +27,7 @@ type Deps struct {
 	Log  *slog.Logger
 	Now  func() time.Time
 	// Telemetry may be nil.
-	Telemetry *telemetry.Gateway
+	Telemetry telemetry.Gateway
 }
 
 // Cells are all configured cells. Safe for concurrent use.
@@ -37,7 +37,7 @@ type Cells struct {
 	Config
 	log *slog.Logger
 	now func() time.Time
-	tel *telemetry.Gateway
+	tel telemetry.Gateway
 	// ctx ends with Close. Tasks are the goroutines that outlive the request that started them: batches of
 	// proposals and releases. All are bounded by their own timeouts.
 	ctx   context.Context

@@ -27,7 +27,7 @@ type Replica struct {
 	client           cellv1.CellSchedulerClient
 	placement        cellv1.CellPlacementClient
 	breaker          *breaker
-	breakerTelemetry *telemetry.Breaker
+	breakerTelemetry telemetry.Breaker
 	// upToDate takes the queries before which the replica reads its journal, in calls of their own, so that no other
 	// query waits for that. queries takes all others.
 	queries, upToDate batcher[*cellv1.Query, Answer]

@@ -23,7 +23,7 @@ type Deps struct {
 	Unscheduled func(*cellclient.Cell) bool
 	Log         *slog.Logger
 	Now         func() time.Time
-	Telemetry   *telemetry.Gateway
+	Telemetry   telemetry.Gateway
 }
 
 // Service serves what changes and shows claims once they are made.

@@ -129,7 +129,7 @@ type Recorder struct {
 	most, mostBytes int
 	log             *slog.Logger
 	losses          *throttle.Log
-	tel             *telemetry.Gateway
+	tel             telemetry.Gateway
 	// closing is closed when no more decisions come.
 	closing chan struct{}
 	queues  map[*cellclient.Cell]*queue
@@ -156,7 +156,7 @@ type queue struct {
 }
 
 // New makes the recorder of a gateway's decisions. At most most of them may wait.
-func New(cells *cellclient.Cells, most int, log *slog.Logger, now func() time.Time, tel *telemetry.Gateway) *Recorder {
+func New(cells *cellclient.Cells, most int, log *slog.Logger, now func() time.Time, tel telemetry.Gateway) *Recorder {
 	n := len(cells.All)
 	r := &Recorder{
 		cells: cells, most: max(1, most/n), mostBytes: max(maxDecisionBytes, maxWaitingBytes/n), log: log, losses: throttle.New(log, now, lossEvery), tel: tel,

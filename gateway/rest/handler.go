@@ -45,7 +45,7 @@ type Deps struct {
 	ConsolePaths []string
 	Events       http.Handler
 	// Telemetry may be nil.
-	Telemetry *telemetry.Gateway
+	Telemetry telemetry.Gateway
 	Log       *slog.Logger
 }
 

@@ -46,7 +46,7 @@ type Deps struct {
 	Gates     Gates
 	Log       *slog.Logger
 	Now       func() time.Time
-	Telemetry *telemetry.Gateway
+	Telemetry telemetry.Gateway
 	// Segments gives, for ports and networks, sets of aggregates of their segments; a host must be
 	// in one aggregate of each set. If it is nil, requests with networks are refused while Nova's
 	// option is on.

@@ -7,32 +7,19 @@ import (
 
 // Bus is a gateway's telemetry of Nova's message bus.
 type Bus struct {
-	part
+	*part
 	methods []string
 }
 
 // Bus makes the handle of the process's message bus. methods are the methods that it serves.
-func (p *Process) Bus(methods []string) *Bus {
-	if p == nil {
-		return nil
-	}
-	b := &Bus{part: part{p: p}, methods: methods}
+func (p *Process) Bus(methods []string) Bus {
+	b := Bus{p.newPart(), methods}
 	b.show(gatewayBusRedelivered, gatewayBusReconnects)
 	return b
 }
 
-func (b *Bus) series() *part {
-	if b == nil {
-		return nil
-	}
-	return &b.part
-}
-
 // Answered counts and times an answered request; outcome is OK, or the class of the exception.
-func (b *Bus) Answered(method, outcome string, took time.Duration) {
-	if b == nil {
-		return
-	}
+func (b Bus) Answered(method, outcome string, took time.Duration) {
 	if !slices.Contains(b.methods, method) {
 		method = other
 	}
@@ -41,17 +28,17 @@ func (b *Bus) Answered(method, outcome string, took time.Duration) {
 }
 
 // Dropped counts a dropped message, or one whose reply was dropped.
-func (b *Bus) Dropped(why string) { b.series().add(gatewayBusDropped, 1, inList(labelDropped, why)) }
+func (b Bus) Dropped(why string) { b.add(gatewayBusDropped, 1, inList(labelDropped, why)) }
 
 // Redelivered counts a message that was delivered before.
-func (b *Bus) Redelivered() { b.series().add(gatewayBusRedelivered, 1) }
+func (b Bus) Redelivered() { b.add(gatewayBusRedelivered, 1) }
 
 // Reconnected counts a connection after the first.
-func (b *Bus) Reconnected() { b.series().add(gatewayBusReconnects, 1) }
+func (b Bus) Reconnected() { b.add(gatewayBusReconnects, 1) }
 
 // Watch reads, at each scrape, whether the bus is connected.
-func (b *Bus) Watch(connected func() bool) {
-	b.series().watch(func(emit Emit) {
+func (b Bus) Watch(connected func() bool) {
+	b.watch(func(emit Emit) {
 		value := 0.0
 		if connected() {
 			value = 1

@@ -13,18 +13,15 @@ import (
 
 // Cell is the telemetry of a scheduler replica of a cell.
 type Cell struct {
-	part
-	requests requestMeter
+	*part
+	requests *requestMeter
 }
 
 // Cell makes the handle of a replica of a cell.
-func (p *Process) Cell(cell, replica string) *Cell {
-	if p == nil {
-		return nil
-	}
-	c := &Cell{part: part{p: p, labels: []string{cell, replica}}}
-	c.requests = requestMeter{
-		part: &c.part, requests: cellRequests, seconds: cellRequestSeconds, mark: c.mark,
+func (p *Process) Cell(cell, replica string) Cell {
+	c := Cell{part: p.newPart(cell, replica)}
+	c.requests = &requestMeter{
+		part: c.part, requests: cellRequests, seconds: cellRequestSeconds, mark: c.mark,
 		untraced: "cellgate.cell.v1.CellScheduler/ProposeBatch",
 	}
 	c.show(cellVerdictWait, cellOffersUnanswered, cellQueueRefused, cellQueueWait, cellLeasesExpired, cellAdopted, cellElsewhere, cellOvercommitted,
@@ -32,34 +29,27 @@ func (p *Process) Cell(cell, replica string) *Cell {
 	return c
 }
 
-func (c *Cell) series() *part {
-	if c == nil {
-		return nil
-	}
-	return &c.part
-}
-
-func (c *Cell) mark(s Span) {
+func (c Cell) mark(s Span) {
 	s.Text(AttrCell, c.labels[0])
 	s.Text(AttrReplica, c.labels[1])
 }
 
 // ServerOptions make a server count, time and trace its calls.
-func (c *Cell) ServerOptions() []grpc.ServerOption {
-	if c == nil {
+func (c Cell) ServerOptions() []grpc.ServerOption {
+	if c.part == nil {
 		return nil
 	}
 	return []grpc.ServerOption{grpc.UnaryInterceptor(c.requests.unary)}
 }
 
 // Span starts a span below ctx's.
-func (c *Cell) Span(ctx context.Context, name SpanName) (context.Context, Span) {
-	return c.series().span(ctx, name.Name)
+func (c Cell) Span(ctx context.Context, name SpanName) (context.Context, Span) {
+	return c.span(ctx, name.Name)
 }
 
 // Propose starts the span of a query below the one that the query names.
-func (c *Cell) Propose(ctx context.Context, traceParent string) (context.Context, Span) {
-	if c == nil || traceParent == "" {
+func (c Cell) Propose(ctx context.Context, traceParent string) (context.Context, Span) {
+	if c.part == nil || traceParent == "" {
 		return ctx, Span{}
 	}
 	ctx, span := c.p.traces.start(c.p.traces.under(ctx, traceParent, ""), SpanPropose.Name)
@@ -70,56 +60,56 @@ func (c *Cell) Propose(ctx context.Context, traceParent string) (context.Context
 }
 
 // Proposed times the computation of one query.
-func (c *Cell) Proposed(took time.Duration) { c.series().observe(cellProposeSeconds, took.Seconds()) }
+func (c Cell) Proposed(took time.Duration) { c.observe(cellProposeSeconds, took.Seconds()) }
 
 // NearMissesSpared counts a query that is answered without the near misses it asked for.
-func (c *Cell) NearMissesSpared() { c.series().add(cellNearMissesSpared, 1) }
+func (c Cell) NearMissesSpared() { c.add(cellNearMissesSpared, 1) }
 
 // Cold counts a query while the table is being loaded; cut: it was answered from only some of the hosts
 // that the shard found.
-func (c *Cell) Cold(cut bool, err error) {
+func (c Cell) Cold(cut bool, err error) {
 	answer := either(cut, "cut", "all")
 	if err != nil {
 		answer = "refused"
 	}
-	c.series().add(cellCold, 1, answer)
+	c.add(cellCold, 1, answer)
 }
 
 // Transaction counts and times a transaction of some operations.
-func (c *Cell) Transaction(ops int, took time.Duration, err error) {
-	c.series().add(cellTransactions, 1, outcomeOf(err))
-	c.series().observe(cellTransactionSeconds, took.Seconds())
-	c.series().observe(cellTransactionOps, float64(ops))
+func (c Cell) Transaction(ops int, took time.Duration, err error) {
+	c.add(cellTransactions, 1, outcomeOf(err))
+	c.observe(cellTransactionSeconds, took.Seconds())
+	c.observe(cellTransactionOps, float64(ops))
 }
 
 // Operation counts an operation that was done, or refused with a kind.
-func (c *Cell) Operation(op Op, refused fault.Kind) {
-	c.series().add(cellOperations, 1, string(op), outcomeOfKind(refused))
+func (c Cell) Operation(op Op, refused fault.Kind) {
+	c.add(cellOperations, 1, string(op), outcomeOfKind(refused))
 }
 
 // QueueWaited times the wait of a caller's operations for a transaction.
-func (c *Cell) QueueWaited(urgent bool, d time.Duration) {
-	c.series().observe(cellQueueWait, d.Seconds(), either(urgent, "urgent", "other"))
+func (c Cell) QueueWaited(urgent bool, d time.Duration) {
+	c.observe(cellQueueWait, d.Seconds(), either(urgent, "urgent", "other"))
 }
 
 // QueueRefused counts a call that found the queue full.
-func (c *Cell) QueueRefused(urgent bool) {
-	c.series().add(cellQueueRefused, 1, either(urgent, "urgent", "other"))
+func (c Cell) QueueRefused(urgent bool) {
+	c.add(cellQueueRefused, 1, either(urgent, "urgent", "other"))
 }
 
 // LeaseExpired counts a claim that ended with its lease.
-func (c *Cell) LeaseExpired() { c.series().add(cellLeasesExpired, 1) }
+func (c Cell) LeaseExpired() { c.add(cellLeasesExpired, 1) }
 
 // HostPut counts the results of comparing a host's reported instances with claims.
-func (c *Cell) HostPut(adopted, elsewhere, overcommitted int) {
-	c.series().add(cellAdopted, adopted)
-	c.series().add(cellElsewhere, elsewhere)
-	c.series().add(cellOvercommitted, overcommitted)
+func (c Cell) HostPut(adopted, elsewhere, overcommitted int) {
+	c.add(cellAdopted, adopted)
+	c.add(cellElsewhere, elsewhere)
+	c.add(cellOvercommitted, overcommitted)
 }
 
 // Stream counts an open stream of an agent until the caller calls ended.
-func (c *Cell) Stream() (ended func()) {
-	if c == nil {
+func (c Cell) Stream() (ended func()) {
+	if c.part == nil {
 		return func() {}
 	}
 	streams := c.gauge(cellStreams)
@@ -128,34 +118,34 @@ func (c *Cell) Stream() (ended func()) {
 }
 
 // State counts a full state that was accepted, or refused with an error.
-func (c *Cell) State(err error) { c.series().add(cellStates, 1, outcomeOf(err)) }
+func (c Cell) State(err error) { c.add(cellStates, 1, outcomeOf(err)) }
 
 // Verdict counts a host's verdict on a claim in a verify mode; reason is the reason of a rejection.
-func (c *Cell) Verdict(mode string, rejected bool, reason string) {
+func (c Cell) Verdict(mode string, rejected bool, reason string) {
 	verdict := "ok"
 	if rejected {
 		verdict = inList(labelVerdict, reason)
 	}
-	c.series().add(cellVerdicts, 1, inList(labelVerify, mode), verdict)
+	c.add(cellVerdicts, 1, inList(labelVerify, mode), verdict)
 }
 
 // VerdictWaited times the wait of a claim for its host's verdict.
-func (c *Cell) VerdictWaited(d time.Duration, arrived bool) {
-	c.series().observe(cellVerdictWait, d.Seconds(), either(arrived, "arrived", "late"))
+func (c Cell) VerdictWaited(d time.Duration, arrived bool) {
+	c.observe(cellVerdictWait, d.Seconds(), either(arrived, "arrived", "late"))
 }
 
 // OfferUnanswered counts an offer that had no verdict in time.
-func (c *Cell) OfferUnanswered() { c.series().add(cellOffersUnanswered, 1) }
+func (c Cell) OfferUnanswered() { c.add(cellOffersUnanswered, 1) }
 
 // GateMoved counts a move of the cell's gate to a state.
-func (c *Cell) GateMoved(to string) {
-	c.series().add(cellGateMoves, 1, inList(labelGate, strings.ToLower(to)))
+func (c Cell) GateMoved(to string) {
+	c.add(cellGateMoves, 1, inList(labelGate, strings.ToLower(to)))
 }
 
 // Repaired counts an attempt to repair a finding of a kind; end says whether it was done, refused, or
 // failed.
-func (c *Cell) Repaired(kind, end string) {
-	c.series().add(cellRepairs, 1, inList(labelFinding, kind), inList(labelRepair, end))
+func (c Cell) Repaired(kind, end string) {
+	c.add(cellRepairs, 1, inList(labelFinding, kind), inList(labelRepair, end))
 }
 
 // CellReading has the values of a cell that are read at each scrape.
@@ -198,8 +188,8 @@ type ShapeReading struct {
 }
 
 // Watch reads the cell at each scrape; ok is false while there is nothing to read.
-func (c *Cell) Watch(read func() (r CellReading, ok bool)) {
-	c.series().watch(func(emit Emit) {
+func (c Cell) Watch(read func() (r CellReading, ok bool)) {
+	c.watch(func(emit Emit) {
 		r, ok := read()
 		if !ok {
 			return
@@ -249,8 +239,8 @@ type StoreReading struct {
 }
 
 // WatchStore reads the cell's shard at each scrape.
-func (c *Cell) WatchStore(read func() StoreReading) {
-	c.series().watch(func(emit Emit) {
+func (c Cell) WatchStore(read func() StoreReading) {
+	c.watch(func(emit Emit) {
 		r := read()
 		for i, n := range []int64{r.Reruns, r.Relocked, r.ConnectionsLost, r.CommitsUnknown, r.CommitsResolved, r.StatementTimeouts, r.PoolEmpty, r.NoConnectionLeft, r.Refused} {
 			emit(cellStoreEvents, float64(n), labelEvent.Values[i])

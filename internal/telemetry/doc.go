@@ -4,7 +4,7 @@
 // names.go is the only place with the names and labels of metrics, spans and attributes;
 // docs/reference/telemetry.md is generated from it. Other packages see neither Prometheus nor
 // OpenTelemetry. They see typed handles (Gateway, Cell, Agent), whose methods record events. The
-// methods of a nil handle do nothing.
+// methods of a zero handle do nothing.
 //
 // Telemetry fails open. Nothing here blocks, returns an error to a request or grows without a bound: a
 // span that cannot be kept or sent is dropped. Labels come from closed lists or from the

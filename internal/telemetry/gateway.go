@@ -11,40 +11,30 @@ import (
 
 // Gateway is the telemetry of a gateway.
 type Gateway struct {
-	part
-	requests requestMeter
+	*part
+	requests *requestMeter
 }
 
 // Gateway makes the handle of the process's gateway.
-func (p *Process) Gateway() *Gateway {
-	if p == nil {
-		return nil
-	}
-	g := &Gateway{part: part{p: p}}
-	g.requests = requestMeter{part: &g.part, requests: gatewayRequests, seconds: gatewayRequestSeconds, mark: func(Span) {}}
+func (p *Process) Gateway() Gateway {
+	g := Gateway{part: p.newPart()}
+	g.requests = &requestMeter{part: g.part, requests: gatewayRequests, seconds: gatewayRequestSeconds, mark: func(Span) {}}
 	g.show(gatewayStageSeconds, gatewayMergeRounds, gatewayPlaced, gatewayPartial, gatewayInexact, gatewayRacesLost, gatewayRestarts,
 		gatewayTwoConfirmed, gatewayClaims, gatewaySpread, gatewayMovesFinished, gatewayBatchQueries)
 	return g
 }
 
-func (g *Gateway) series() *part {
-	if g == nil {
-		return nil
-	}
-	return &g.part
-}
-
 // ServerOptions make a server count, time and trace its requests.
-func (g *Gateway) ServerOptions() []grpc.ServerOption {
-	if g == nil {
+func (g Gateway) ServerOptions() []grpc.ServerOption {
+	if g.part == nil {
 		return nil
 	}
 	return []grpc.ServerOption{grpc.UnaryInterceptor(g.requests.unary)}
 }
 
-// Handler serves /metrics; nil for a nil Gateway.
-func (g *Gateway) Handler() http.Handler {
-	if g == nil {
+// Handler serves /metrics; nil for a zero Gateway.
+func (g Gateway) Handler() http.Handler {
+	if g.part == nil {
 		return nil
 	}
 	return g.p.Handler()
@@ -60,9 +50,9 @@ type Step struct {
 }
 
 // Stage begins a stage and its span.
-func (g *Gateway) Stage(ctx context.Context, s Stage) (context.Context, Step) {
-	ctx, span := g.series().span(ctx, "gateway."+string(s))
-	return ctx, Step{Span: span, of: g.series(), stage: s, began: time.Now()}
+func (g Gateway) Stage(ctx context.Context, s Stage) (context.Context, Step) {
+	ctx, span := g.span(ctx, "gateway."+string(s))
+	return ctx, Step{Span: span, of: g.part, stage: s, began: time.Now()}
 }
 
 // Without subtracts the time of another stage from this one's.
@@ -80,87 +70,87 @@ func (s *Step) End(err error) time.Duration {
 }
 
 // Span starts a span below ctx's.
-func (g *Gateway) Span(ctx context.Context, name SpanName) (context.Context, Span) {
-	return g.series().span(ctx, name.Name)
+func (g Gateway) Span(ctx context.Context, name SpanName) (context.Context, Span) {
+	return g.span(ctx, name.Name)
 }
 
 // Unread counts a REST request that did not become a call. method is the full name of the method that
 // the request named; "" for none.
-func (g *Gateway) Unread(method, outcome string) {
+func (g Gateway) Unread(method, outcome string) {
 	if method == "" {
 		method = other
 	}
 	name := method[strings.LastIndexAny(method, "/.")+1:]
-	g.series().add(gatewayRequests, 1, name, inList(labelOutcome, outcome))
+	g.add(gatewayRequests, 1, name, inList(labelOutcome, outcome))
 }
 
 // Merged counts a merge over some instances and the rounds it needed.
-func (g *Gateway) Merged(instances, rounds int) {
+func (g Gateway) Merged(instances, rounds int) {
 	if rounds > 0 {
-		g.series().observe(gatewayMergeRounds, float64(rounds), either(instances == 1, "one", "several"))
+		g.observe(gatewayMergeRounds, float64(rounds), either(instances == 1, "one", "several"))
 	}
 }
 
 // Rejected counts hosts that a filter rejected.
-func (g *Gateway) Rejected(filter string, hosts int) {
+func (g Gateway) Rejected(filter string, hosts int) {
 	if hosts > 0 {
-		g.series().add(gatewayRejects, hosts, inList(labelFilter, filter))
+		g.add(gatewayRejects, hosts, inList(labelFilter, filter))
 	}
 }
 
 // Unreadable counts hosts with data that a filter or weigher could not read.
-func (g *Gateway) Unreadable(by string, hosts int) {
+func (g Gateway) Unreadable(by string, hosts int) {
 	if hosts > 0 {
-		g.series().add(gatewayUnreadable, hosts, inList(labelReader, by))
+		g.add(gatewayUnreadable, hosts, inList(labelReader, by))
 	}
 }
 
 // RaceLost counts an attempt whose claim was lost to another request.
-func (g *Gateway) RaceLost() { g.series().add(gatewayRacesLost, 1) }
+func (g Gateway) RaceLost() { g.add(gatewayRacesLost, 1) }
 
 // TwoConfirmed counts an observation of an instance with two confirmed claims.
-func (g *Gateway) TwoConfirmed() { g.series().add(gatewayTwoConfirmed, 1) }
+func (g Gateway) TwoConfirmed() { g.add(gatewayTwoConfirmed, 1) }
 
 // MoveFinished counts a move between cells that the gateway finished in its caller's place, or failed
 // to finish.
-func (g *Gateway) MoveFinished(err error) {
-	g.series().add(gatewayMovesFinished, 1, either(err == nil, "done", "failed"))
+func (g Gateway) MoveFinished(err error) {
+	g.add(gatewayMovesFinished, 1, either(err == nil, "done", "failed"))
 }
 
 // Raced counts claims that were made, and claims that came too late.
-func (g *Gateway) Raced(made, refused int) {
-	g.series().add(gatewayClaims, made, "made")
-	g.series().add(gatewayClaims, refused, "refused")
+func (g Gateway) Raced(made, refused int) {
+	g.add(gatewayClaims, made, "made")
+	g.add(gatewayClaims, refused, "refused")
 }
 
 // Spread counts a pick that avoided the hosts of other requests.
-func (g *Gateway) Spread() { g.series().add(gatewaySpread, 1) }
+func (g Gateway) Spread() { g.add(gatewaySpread, 1) }
 
 // Restarted counts a selection that starts over.
-func (g *Gateway) Restarted() { g.series().add(gatewayRestarts, 1) }
+func (g Gateway) Restarted() { g.add(gatewayRestarts, 1) }
 
 // Answered counts a selection that placed its instances; inexact is "" if the selection was exact.
-func (g *Gateway) Answered(placed int, inexact Inexact, partial bool) {
-	g.series().add(gatewayPlaced, placed)
+func (g Gateway) Answered(placed int, inexact Inexact, partial bool) {
+	g.add(gatewayPlaced, placed)
 	if inexact != "" {
-		g.series().add(gatewayInexact, 1, string(inexact))
+		g.add(gatewayInexact, 1, string(inexact))
 	}
 	if partial {
-		g.series().add(gatewayPartial, 1)
+		g.add(gatewayPartial, 1)
 	}
 }
 
 // Sent records the number of queries in one ProposeBatch call.
-func (g *Gateway) Sent(queries int) { g.series().observe(gatewayBatchQueries, float64(queries)) }
+func (g Gateway) Sent(queries int) { g.observe(gatewayBatchQueries, float64(queries)) }
 
 // Decided counts a decision that was stored, or dropped.
-func (g *Gateway) Decided(written bool) {
-	g.series().add(gatewayDecisions, 1, either(written, "written", "dropped"))
+func (g Gateway) Decided(written bool) {
+	g.add(gatewayDecisions, 1, either(written, "written", "dropped"))
 }
 
 // Watch reads values at each scrape. summaries calls each for every cell that has a summary.
-func (g *Gateway) Watch(queues func(each func(queue Queue, limit, taken int, refused uint64)), summaries func(each func(cell string, age time.Duration))) {
-	g.series().watch(func(emit Emit) {
+func (g Gateway) Watch(queues func(each func(queue Queue, limit, taken int, refused uint64)), summaries func(each func(cell string, age time.Duration))) {
+	g.watch(func(emit Emit) {
 		queues(func(queue Queue, limit, taken int, refused uint64) {
 			emit(gatewayInFlight, float64(taken), string(queue))
 			emit(gatewayLimit, float64(limit), string(queue))

@@ -10,31 +10,18 @@ import (
 )
 
 // Link is a gateway's telemetry of its link to one cell.
-type Link struct{ part }
+type Link struct{ *part }
 
 // Link makes the handle of a configured cell.
-func (g *Gateway) Link(cell string) *Link {
-	if g == nil {
-		return nil
-	}
-	l := &Link{part{p: g.p, labels: []string{cell}}}
+func (g Gateway) Link(cell string) Link {
+	l := Link{g.below(cell)}
 	l.show(gatewayDoubts, gatewayQueueRefused)
 	return l
 }
 
-func (l *Link) series() *part {
-	if l == nil {
-		return nil
-	}
-	return &l.part
-}
-
 // Called counts and times a call, by its request's message. err is why it failed; if ctx ended, its
 // error takes precedence.
-func (l *Link) Called(ctx context.Context, req any, took time.Duration, err error) {
-	if l == nil {
-		return
-	}
+func (l Link) Called(ctx context.Context, req any, took time.Duration, err error) {
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
@@ -55,8 +42,8 @@ func rpcOf(req any) string {
 }
 
 // Span starts a span below ctx's, with the cell's name.
-func (l *Link) Span(ctx context.Context, name SpanName) (context.Context, Span) {
-	ctx, span := l.series().span(ctx, name.Name)
+func (l Link) Span(ctx context.Context, name SpanName) (context.Context, Span) {
+	ctx, span := l.span(ctx, name.Name)
 	if span.On() {
 		span.Text(AttrCell, l.labels[0])
 	}
@@ -64,33 +51,28 @@ func (l *Link) Span(ctx context.Context, name SpanName) (context.Context, Span) 
 }
 
 // Searched counts the outcome of the cell in a selection, which is the name of a CellOutcome.
-func (l *Link) Searched(outcome string) {
-	l.series().add(gatewaySearches, 1, inList(labelSearch, strings.ToLower(outcome)))
+func (l Link) Searched(outcome string) {
+	l.add(gatewaySearches, 1, inList(labelSearch, strings.ToLower(outcome)))
 }
 
 // Doubted counts claims with an unknown outcome.
-func (l *Link) Doubted(claims int) { l.series().add(gatewayDoubts, claims) }
+func (l Link) Doubted(claims int) { l.add(gatewayDoubts, claims) }
 
 // QueueRefused counts an operation that was refused because the queue to the cell was full.
-func (l *Link) QueueRefused() { l.series().add(gatewayQueueRefused, 1) }
+func (l Link) QueueRefused() { l.add(gatewayQueueRefused, 1) }
 
 // Breaker makes the handle of the breaker for the replica at an address, in the state closed.
-func (l *Link) Breaker(address string) *Breaker {
-	if l == nil {
-		return nil
-	}
-	b := &Breaker{part{p: l.p, labels: l.with([]string{address})}}
+func (l Link) Breaker(address string) Breaker {
+	b := Breaker{l.below(address)}
 	b.show(gatewayBreaker)
 	return b
 }
 
 // Breaker is the telemetry of a replica's breaker.
-type Breaker struct{ part }
+type Breaker struct{ *part }
 
 // Moved records that the breaker changed to a state.
-func (b *Breaker) Moved(to BreakerState) {
-	if b != nil {
-		b.set(gatewayBreaker, float64(to))
-		b.add(gatewayBreakerMoves, 1, inList(labelBreaker, to.String()))
-	}
+func (b Breaker) Moved(to BreakerState) {
+	b.set(gatewayBreaker, float64(to))
+	b.add(gatewayBreakerMoves, 1, inList(labelBreaker, to.String()))
 }

@@ -160,14 +160,14 @@ func TestEveryNameIsEmittedAndEveryEmittedOneIsNamed(t *testing.T) {
 	}
 }
 
-func TestNilHandlesTakeEverything(t *testing.T) {
+func TestZeroHandlesTakeEverything(t *testing.T) {
 	useAll(nil)
 	var p *Process
 	if p.Gateway().ServerOptions() != nil || p.Cell("a", "b").ServerOptions() != nil || p.Gateway().Handler() != nil {
-		t.Error("a nil handle gives something")
+		t.Error("a zero handle gives something")
 	}
 	if _, s := p.Cell("a", "b").Propose(t.Context(), sampled); s.On() {
-		t.Error("a nil handle records")
+		t.Error("a zero handle records")
 	}
 }
 

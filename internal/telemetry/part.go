@@ -28,6 +28,22 @@ type seriesKey struct {
 	labels [maxLabels]string
 }
 
+// newPart makes a part of the process; nil for a nil Process.
+func (p *Process) newPart(labels ...string) *part {
+	if p == nil {
+		return nil
+	}
+	return &part{p: p, labels: labels}
+}
+
+// below makes a part with further labels; nil for a nil part.
+func (s *part) below(labels ...string) *part {
+	if s == nil {
+		return nil
+	}
+	return s.p.newPart(s.with(labels)...)
+}
+
 func (s *part) with(labels []string) []string {
 	return append(s.labels[:len(s.labels):len(s.labels)], labels...)
 }
@@ -104,6 +120,9 @@ func (s *part) span(ctx context.Context, name string) (context.Context, Span) {
 
 // show creates series before anything has happened: one for each combination of the labels' values.
 func (s *part) show(metrics ...*Metric) {
+	if s == nil {
+		return
+	}
 	for _, m := range metrics {
 		all := [][]string{nil}
 		for _, l := range m.Labels[len(s.labels):] {

@@ -8,23 +8,17 @@ import (
 
 // Placement is a gateway's telemetry of its Placement API.
 type Placement struct {
-	part
+	*part
 	requests []string
 }
 
 // Placement makes the handle of the process's Placement API. requests are the requests that it serves.
-func (p *Process) Placement(requests []string) *Placement {
-	if p == nil {
-		return nil
-	}
-	return &Placement{part: part{p: p}, requests: requests}
+func (p *Process) Placement(requests []string) Placement {
+	return Placement{p.newPart(), requests}
 }
 
 // Answered counts and times a request, and counts the cells that its answer lacks.
-func (a *Placement) Answered(request string, status int, took time.Duration, silent []string) {
-	if a == nil {
-		return
-	}
+func (a Placement) Answered(request string, status int, took time.Duration, silent []string) {
 	if !slices.Contains(a.requests, request) {
 		request = other
 	}

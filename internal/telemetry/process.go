@@ -21,7 +21,7 @@ import (
 type Build struct{ Version, Revision string }
 
 // Process is the telemetry of one process: its metrics, from which the handles of its parts are made,
-// and its traces. The handles of a nil Process are nil.
+// and its traces. The handles of a nil Process do nothing.
 type Process struct {
 	registry *prometheus.Registry
 	counters map[string]*prometheus.CounterVec
@@ -31,7 +31,7 @@ type Process struct {
 	traces   *tracing
 	callers  callers
 	// own has the series of the process as a whole.
-	own part
+	own *part
 }
 
 // New makes the telemetry of a process. Spans are recorded from now on, and sent once Run runs. An
@@ -50,7 +50,7 @@ func New(traces Traces, build Build, log *slog.Logger) (*Process, error) {
 	}
 	p.readings.add(p.callers.emit)
 	p.registry.MustRegister(p.readings)
-	p.own.p = p
+	p.own = p.newPart()
 	p.own.set(buildInfo, 1, build.Version, build.Revision)
 	var err error
 	p.traces, err = newTracing(traces, build, log)

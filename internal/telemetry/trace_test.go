@@ -51,7 +51,7 @@ func request(t *testing.T, p *Process, parent string, handler func(context.Conte
 	if parent != "" {
 		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs(headerParent, parent))
 	}
-	requests := &p.Gateway().requests
+	requests := p.Gateway().requests
 	_, _ = requests.unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/cellgate.v1.Scheduler/SelectDestinations"},
 		func(ctx context.Context, _ any) (any, error) { return nil, handler(ctx) })
 }

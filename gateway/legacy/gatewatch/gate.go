@@ -30,7 +30,7 @@ type Gate struct {
 	parts Parts
 	log   *slog.Logger
 	now   func() time.Time
-	tel   *telemetry.Gate
+	tel   telemetry.Gate
 	// known is the cell's last answer, nil before; unanswered is why there is no newer one.
 	known      atomic.Pointer[knownGate]
 	unanswered atomic.Pointer[string]
