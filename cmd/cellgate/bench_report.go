@@ -59,7 +59,7 @@ type benchReport struct {
 	Release string `json:"release"`
 	// Memory is what bench's own system has in use before the first step. Its gateway, cells and agents
 	// share one process. 0: not known.
-	Memory int64       `json:"memory_bytes,omitempty"`
+	Memory int         `json:"memory_bytes,omitempty"`
 	Steps  []benchStep `json:"steps"`
 }
 
@@ -98,7 +98,7 @@ func (r *benchReport) show(p *page) {
 	p.printf("%d cells with %d hosts in all at %s; %d connections, release %s\n%v\n",
 		r.Cells, r.Hosts, r.Target, r.Conns, r.Release, r.benchMachine)
 	if r.Memory > 0 && r.Hosts > 0 {
-		p.printf("memory of gateway, cells and agents before: %d MiB, %d KiB a host\n", r.Memory>>20, r.Memory/int64(r.Hosts)>>10)
+		p.printf("memory of gateway, cells and agents before: %d MiB, %d KiB a host\n", r.Memory>>20, r.Memory/r.Hosts>>10)
 	}
 	p.printf("\n")
 	t := p.table("CALLERS", wideOnly+"SHAPE", wideOnly+"REQUESTS/S", "SELECTIONS/S", "P50 MS", "P95 MS", "P99 MS", "MAX MS", "REFUSED", wideOnly+"INEXACT",

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // benchTarget is the system that bench measures. pid is 0 and data "" when bench does not know them.
@@ -135,35 +137,26 @@ func cpuOf(pid int) cpuTimes {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err == nil {
 		t.Client = time.Duration(own.Utime.Nano() + own.Stime.Nano()).Seconds()
 	}
-	if pid == 0 {
-		return t
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return t // not Linux
-	}
-	// Fields 14 and 15 count ticks of 10 ms. The second field ends with the last ")".
-	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(f) < 13 {
-		return t
-	}
-	user, errUser := strconv.ParseFloat(f[11], 64)
-	system, errSystem := strconv.ParseFloat(f[12], 64)
-	if errUser == nil && errSystem == nil {
-		t.Server = (user + system) / 100
+	if server, err := statOf(pid); err == nil {
+		t.Server = server.CPUTime()
 	}
 	return t
 }
 
 // memoryOf gives the resident memory of a process in bytes; 0 when not known.
-func memoryOf(pid int) int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+func memoryOf(pid int) int {
+	s, err := statOf(pid)
 	if err != nil {
-		return 0 // not Linux, or no process has this pid
-	}
-	var size, resident int64
-	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
 		return 0
 	}
-	return resident * int64(os.Getpagesize())
+	return s.ResidentMemory()
+}
+
+// statOf reads what Linux counts for a process. Its error is for another system, or a pid that no process has.
+func statOf(pid int) (procfs.ProcStat, error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return procfs.ProcStat{}, err
+	}
+	return p.Stat()
 }
