@@ -37,19 +37,15 @@ CELLGATE_AGENT_<KEY> and a flag; flags win. SIGHUP reads the configuration again
 		Args: usageArgs(cobra.NoArgs),
 	}
 	load := bindKeys(cmd, "agent", t.env)
-	output := jsonFlag(cmd)
-	cmd.AddCommand(newAgentClaims(t, output))
+	form := outputFlag(cmd)
+	cmd.AddCommand(newAgentClaims(t, form))
 	cmd.RunE = serves(func(cmd *cobra.Command) error {
-		asJSON, err := output(cmd)
-		if err != nil {
-			return err
-		}
 		c, err := load()
 		switch {
 		case err != nil:
 			return err
 		case c.Agent.Print:
-			return printHost(cmd, c.Agent, asJSON)
+			return printHost(cmd, c.Agent, *form)
 		case c.Agent.Hosts > 0:
 			return runAgents(cmd, t, c, (*assembly).addSimulation)
 		}

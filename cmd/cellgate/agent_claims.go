@@ -34,7 +34,7 @@ func (a *assembly) addHostClaims(path string, claims *agent.Claims) error {
 	return nil
 }
 
-func newAgentClaims(t terminal, output func(*cobra.Command) (bool, error)) *cobra.Command {
+func newAgentClaims(t terminal, form *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "claims",
 		Short: "List the claims on this host, as its agent sees them",
@@ -53,10 +53,7 @@ cell offered, and those of operations on the host itself.`,
 	socket := cmd.Flags().String("socket", unset, "the agent's socket; "+config.EnvPrefix+"AGENT_SOCKET sets the default")
 	timeout := cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for the answer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := output(cmd)
 		switch {
-		case err != nil:
-			return err
 		case *socket == "":
 			return usage(cmd, errors.New("--socket: must be the path of the agent's socket"))
 		case *timeout <= 0:
@@ -64,11 +61,11 @@ cell offered, and those of operations on the host itself.`,
 		}
 		m, err := hostClaims(cmd.Context(), *socket, *timeout)
 		switch {
-		case err != nil && asJSON:
+		case err != nil && *form == "json":
 			return errors.Join(printError(cmd.OutOrStdout(), err), err)
 		case err != nil:
 			return err
-		case asJSON:
+		case *form == "json":
 			return printMessage(cmd.OutOrStdout(), m, "json")
 		}
 		return show(cmd.OutOrStdout(), func(p *page) { showHostClaims(p, m) })

@@ -12,7 +12,7 @@ import (
 )
 
 // printHost prints what an agent would report of this machine. It changes nothing.
-func printHost(cmd *cobra.Command, c config.Agent, asJSON bool) error {
+func printHost(cmd *cobra.Command, c config.Agent, form string) error {
 	report, id, err := readHost(c)
 	if err != nil {
 		return err
@@ -22,7 +22,7 @@ func printHost(cmd *cobra.Command, c config.Agent, asJSON bool) error {
 			return err
 		}
 	}
-	if asJSON {
+	if form == "json" {
 		return printMessage(cmd.OutOrStdout(), report.State, "json")
 	}
 	return show(cmd.OutOrStdout(), func(p *page) { showReport(p, report, id.New) })

@@ -24,7 +24,7 @@ type benchFlags struct {
 	data             string
 	callers          []int
 	duration, warmup time.Duration
-	shape, release   string
+	shape, release   *string
 	conns            int
 	seed             uint64
 }
@@ -48,10 +48,6 @@ process, and ends it afterwards.`,
 	c := newClient(cmd, t)
 	cmd.MarkFlagsMutuallyExclusive("self", "addr")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		form, err := c.output(cmd)
-		if err != nil {
-			return err
-		}
 		if err := b.check(cmd); err != nil {
 			return usage(cmd, err)
 		}
@@ -59,7 +55,7 @@ process, and ends it afterwards.`,
 		if err != nil {
 			return err
 		}
-		if err := report.print(t.out, form); err != nil {
+		if err := report.print(t.out, *c.form); err != nil {
 			return err
 		}
 		return report.unexpected()
@@ -84,8 +80,8 @@ func (b *benchFlags) add(cmd *cobra.Command) {
 	f.IntSliceVar(&b.callers, "callers", []int{64}, "callers at once; several numbers are measured one after another")
 	f.DurationVar(&b.duration, "duration", 10*time.Second, "how long to measure each number of callers")
 	f.DurationVar(&b.warmup, "warmup", 2*time.Second, "how long to load before that")
-	f.StringVar(&b.shape, "shape", string(bench.Mix), "requests: mix, or same for one flavor")
-	f.StringVar(&b.release, "release", string(bench.ReleaseEach), "give claims back: each after its answer, or all at the end")
+	b.shape = choiceFlag(cmd, "shape", string(bench.Mix), []string{string(bench.Mix), string(bench.Same)}, "requests: mix, or same for one flavor")
+	b.release = choiceFlag(cmd, "release", string(bench.ReleaseEach), []string{string(bench.ReleaseEach), string(bench.ReleaseEnd)}, "give claims back: each after its answer, or all at the end")
 	f.IntVar(&b.conns, "conns", 2, "connections the callers share")
 	f.Uint64Var(&b.seed, "seed", 1, "decides what the requests are like")
 }
@@ -106,10 +102,6 @@ func (b *benchFlags) check(cmd *cobra.Command) error {
 		return errors.New("--callers: name at least one number")
 	case b.duration <= 0 || b.warmup < 0:
 		return errors.New("--duration must be above 0 and --warmup not below")
-	case !slices.Contains([]bench.Shape{bench.Mix, bench.Same}, bench.Shape(b.shape)):
-		return fmt.Errorf("--shape: %q is neither mix nor same", b.shape)
-	case !slices.Contains([]bench.Release{bench.ReleaseEach, bench.ReleaseEnd}, bench.Release(b.release)):
-		return fmt.Errorf("--release: %q is neither each nor end", b.release)
 	}
 	return nil
 }
@@ -160,7 +152,7 @@ func (b *benchFlags) step(ctx context.Context, c *client, callers int, target be
 	var cpu, after cpuTimes
 	result := bench.Run(ctx, links, bench.Load{
 		Callers: callers, Warmup: b.warmup, Duration: b.duration, CallWithin: c.timeout,
-		Shape: bench.Shape(b.shape), Release: bench.Release(b.release), Seed: b.seed,
+		Shape: bench.Shape(*b.shape), Release: bench.Release(*b.release), Seed: b.seed,
 		Begin: func() { cpu = cpuOf(target.pid) },
 		End:   func() { after = cpuOf(target.pid) },
 	})
@@ -184,7 +176,7 @@ func describe(ctx context.Context, b *benchFlags, target benchTarget, conn *grpc
 	if err != nil {
 		return nil, err
 	}
-	r := &benchReport{Target: target.addr, Conns: b.conns, Release: b.release, Steps: []benchStep{}}
+	r := &benchReport{Target: target.addr, Conns: b.conns, Release: *b.release, Steps: []benchStep{}}
 	if b.self {
 		r.Target += " (started for it)"
 	}

@@ -86,12 +86,8 @@ twice.`,
 	listFlag(&b.claims, "claims", storebench.Claims, []string{storebench.Locks}, "how claims are made")
 	f.BoolVar(&b.single, "one-factor", false, "only the combinations in which at most one list is not at its first value")
 	f.DurationVar(&b.duration, "duration", 5*time.Second, "how long a run makes claims")
-	output := jsonFlag(cmd)
+	form := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := output(cmd)
-		if err != nil {
-			return err
-		}
 		if err := b.check(); err != nil {
 			return usage(cmd, err)
 		}
@@ -99,7 +95,7 @@ twice.`,
 		switch {
 		case report == nil || len(report.Runs) == 0:
 			return err
-		case asJSON:
+		case *form == "json":
 			err = errors.Join(err, encode(t.out, report))
 		default:
 			err = errors.Join(err, show(t.out, func(p *page) { b.show(p, report) }))

@@ -76,8 +76,8 @@ func TestBench_WrongFlags_NamesWhatCannotBeMeasured(t *testing.T) {
 	for args, want := range map[string]string{
 		"--callers 0":       "--callers: 0 is below 1",
 		"--cells 2":         "--cells is of use with --self only",
-		"--shape odd":       `--shape: "odd" is neither mix nor same`,
-		"--release never":   `--release: "never" is neither each nor end`,
+		"--shape odd":       `--shape: "odd" is none of mix, same`,
+		"--release never":   `--release: "never" is none of each, end`,
 		"--duration 0s":     "--duration must be above 0",
 		"--self --addr h:1": "[addr self]",
 	} {

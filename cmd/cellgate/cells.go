@@ -29,28 +29,25 @@ and what its gate waits for; with a CELL all that there is to say of the cell is
 	}
 	c := newClient(cmd, t)
 	watchFlag(cmd)
-	limit := limitFlag(cmd, "cells")
+	limit := listFlags(cmd, "cells")
 	cmd.AddCommand(newPin(c), newUnpin(c))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 {
 			return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.GetCell, &cellgatev1.GetCellRequest{Cell: args[0]},
 				func(p *page, m *cellgatev1.GetCellResponse) { showCell(p, m.GetCell()) })
 		}
-		if err := limit.check(cmd); err != nil {
-			return err
-		}
 		by, _ := cmd.Flags().GetString("sort")
-		sorted, more := by != "" && isTable(cmd), false
+		sorted, more, most := by != "" && isTable(cmd), false, int(*limit)
 		return call(c, cmd, func(ctx context.Context, conn *grpc.ClientConn) (*cellgatev1.ListCellsResponse, error) {
 			m, err := cellgatev1.NewCellsClient(conn).ListCells(ctx, &cellgatev1.ListCellsRequest{})
 			// Only the whole list tells which rows sort first.
-			if more = limit.n > 0 && len(m.GetCells()) > limit.n && !sorted; more {
-				m.Cells = m.Cells[:limit.n]
+			if more = most > 0 && len(m.GetCells()) > most && !sorted; more {
+				m.Cells = m.Cells[:most]
 			}
 			return m, err
 		}, func(p *page, m *cellgatev1.ListCellsResponse) {
 			if sorted {
-				p.first = limit.n
+				p.first = most
 			}
 			showCells(p, m.GetCells())
 			footer(p, "cells", len(m.GetCells()), more, nil)

@@ -41,7 +41,7 @@ func newClaimsList(c *client) *cobra.Command {
 	f.StringVar(&req.HostUuid, "host", "", "claims on this host, by name or uuid")
 	f.StringVar(&req.ConsumerUuid, "instance", "", "claims of this instance, by uuid")
 	f.StringVar(&req.ProjectId, "project", "", "claims of this project")
-	limit := limitFlag(cmd, "claims")
+	limit := listFlags(cmd, "claims")
 	watchFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return list(c, cmd, limit, "claims", cellgatev1.NewClaimsClient, cellgatev1.ClaimsClient.ListClaims, &req, showClaims)

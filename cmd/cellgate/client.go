@@ -33,7 +33,8 @@ type client struct {
 	addr    string
 	timeout time.Duration
 	tls     config.ClientTLS
-	output  func(*cobra.Command) (form string, err error)
+	// form is that of -o.
+	form *string
 	// colors: states may have colours on a terminal (NO_COLOR is not set).
 	colors bool
 }
@@ -58,7 +59,7 @@ func newClient(cmd *cobra.Command, t terminal, forms ...string) *client {
 	text(&c.tls.Key, "key", "", "PEM file of its key")
 	text(&c.tls.TokenFile, "token-file", "", "file with the token to show")
 	f.DurationVar(&c.timeout, "timeout", 30*time.Second, "how long to wait for the answer")
-	c.output = outputFlag(cmd, append([]string{"wide", "yaml", "name"}, forms...)...)
+	c.form = outputFlag(cmd, append([]string{"wide", "yaml", "name"}, forms...)...)
 	return c
 }
 
@@ -71,10 +72,7 @@ func watchFlag(cmd *cobra.Command) {
 // call runs work with a connection. It prints what work returns as JSON or YAML, or has show print it
 // as a table. When the caller asked for JSON, it prints the gateway's error as JSON too.
 func call[M proto.Message](c *client, cmd *cobra.Command, work func(context.Context, *grpc.ClientConn) (M, error), show func(*page, M)) error {
-	form, err := c.output(cmd)
-	if err != nil {
-		return err
-	}
+	form := *c.form
 	if err := c.check(cmd); err != nil {
 		return err
 	}

@@ -28,11 +28,10 @@ var completedFlags = map[string]values{
 // completedArgs are the arguments whose values completion asks a gateway for.
 var completedArgs = map[string]values{"HOST": hostNames, "CELL": cellNames}
 
-// flagValues has the values of flags that take only a few.
+// flagValues has the values of flags that the gateway checks.
 var flagValues = map[string][]string{
-	"strategy": {"nova", "spread", "balanced", "pack"}, "operation": {"build", "move", "evacuate", "unshelve", "live_migrate", "rebuild"},
-	"policy": {"affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"}, "outcome": {"placed", "dry-run", "refused"},
-	"kind": findingKinds(),
+	"strategy": {"nova", "spread", "balanced", "pack"},
+	"policy":   {"affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"},
 }
 
 // completeTree adds shell completion to a tree of commands, from the names that a gateway lists and

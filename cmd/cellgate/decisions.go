@@ -41,20 +41,18 @@ func newDecisionsList(c *client) *cobra.Command {
 	f.StringVar(&req.ProjectId, "project", "", "decisions on requests of this project")
 	f.StringVar(&req.RequestId, "request-id", "", "decisions on this request")
 	f.StringVar(&req.TraceId, "trace", "", "decisions on the request of this trace, by its 32 hex digits")
-	outcome := f.String("outcome", "", "decisions that ended so: placed, dry-run or refused")
+	outcome := choiceFlag(cmd, "outcome", "", []string{"placed", "dry-run", "refused"}, "decisions that ended so: placed, dry-run or refused")
 	f.StringVar(&req.Reason, "reason", "", "refusals of this kind (NO_VALID_HOST), or that this filter, or what it names, had a part in: ResourceFilter(MEMORY_MB), or either")
 	f.StringVar(&req.Host, "host", "", "decisions that chose this host, by uuid or service host")
 	f.StringVar(&req.HostCell, "host-cell", "", "decisions that chose a host in this cell")
 	since := timeFlag(cmd, "since", "decisions from then on")
 	until := timeFlag(cmd, "until", "decisions before then")
-	limit := limitFlag(cmd, "decisions")
+	limit := listFlags(cmd, "decisions")
 	watchFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
-		if req.Outcome, err = outcomeNamed(*outcome); err == nil {
-			req.Since, err = since()
-		}
-		if err == nil {
+		req.Outcome = cellgatev1.DecisionOutcome(cellgatev1.DecisionOutcome_value[enumName(*outcome)])
+		if req.Since, err = since(); err == nil {
 			req.Until, err = until()
 		}
 		if err == nil && req.Since != nil && req.Until != nil && !req.Since.AsTime().Before(req.Until.AsTime()) {
@@ -67,15 +65,6 @@ func newDecisionsList(c *client) *cobra.Command {
 			func(p *page, m *cellgatev1.ListDecisionsResponse) { showDecisions(p, m, req.Reason) })
 	}
 	return cmd
-}
-
-// outcomeNamed reads --outcome; without a text it gives unspecified.
-func outcomeNamed(text string) (cellgatev1.DecisionOutcome, error) {
-	n, ok := cellgatev1.DecisionOutcome_value[strings.ToUpper(strings.ReplaceAll(text, "-", "_"))]
-	if text != "" && (!ok || n == 0) {
-		return 0, noneOf("--outcome", text, flagValues["outcome"])
-	}
-	return cellgatev1.DecisionOutcome(n), nil
 }
 
 // timeFlag adds a flag for a time in RFC 3339, or for a duration before now. It reads nil when the flag

@@ -184,20 +184,17 @@ func newDoctorOf(t terminal, d doctor) *cobra.Command {
 		Args:    usageArgs(cobra.NoArgs),
 	}
 	load := bindKeysWithDetails(cmd, d.section, t.env)
-	output := outputFlag(cmd, "yaml")
+	form := outputFlag(cmd, "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		form, err := output(cmd)
-		if err != nil {
-			return err
-		}
 		p := &localProcess{ctx: cmd.Context()}
 		checks := d.checks
+		var err error
 		if p.conf, p.details, err = load(); err == nil {
 			d.gather(p)
 		} else {
 			checks = []check[*localProcess]{openFiles}
 		}
-		return append(checkConfiguration(d.section, err), examine("", p, math.MaxInt, checks)...).print(cmd.OutOrStdout(), form)
+		return append(checkConfiguration(d.section, err), examine("", p, math.MaxInt, checks)...).print(cmd.OutOrStdout(), *form)
 	}
 	return cmd
 }

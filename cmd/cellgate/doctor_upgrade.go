@@ -118,18 +118,14 @@ configuration is wrong, else 1.`,
 	only := f.String("cell", "", "look at this cell only")
 	confs := f.StringArray("nova-conf", nil, "nova.conf of the scheduler that runs today; again for each; by default gateway.nova_conf")
 	timeout := f.Duration("timeout", 5*time.Minute, "how long it may take")
-	output := outputFlag(cmd, "yaml")
+	form := outputFlag(cmd, "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		form, err := output(cmd)
-		if err != nil {
-			return err
-		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
 		c, err := loadGateway(*file, t.env)
 		if err != nil {
-			if form != "table" {
-				_ = checkConfiguration("gateway", err).print(cmd.OutOrStdout(), form) // it fails, as err says
+			if *form != "table" {
+				_ = checkConfiguration("gateway", err).print(cmd.OutOrStdout(), *form) // it fails, as err says
 			}
 			return err
 		}
@@ -151,7 +147,7 @@ configuration is wrong, else 1.`,
 			u.collect(ctx, g.CellTLS)
 			out = append(out, examine(l.Cell+" ", u, mostNamed, upgradeChecks)...)
 		}
-		return out.print(cmd.OutOrStdout(), form)
+		return out.print(cmd.OutOrStdout(), *form)
 	}
 	return cmd
 }

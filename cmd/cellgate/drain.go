@@ -37,13 +37,10 @@ The script disables the hosts first.`,
 	specs := cmd.Flags().String("specs", "", "file with what Nova keeps of instances, a line each: the uuid and its spec; - for standard input")
 	c := newClient(cmd, t, "commands")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		form, err := c.output(cmd)
 		switch {
-		case err != nil:
-			return err
 		case !*plan:
 			return usage(cmd, errors.New(`--plan: is required: cellgate moves no instances; "--plan -o commands" prints the commands that do`))
-		case *cold && form != "commands":
+		case *cold && *c.form != "commands":
 			return usage(cmd, errors.New("--cold: is for -o commands alone"))
 		}
 		req.Hosts = args
@@ -57,7 +54,7 @@ The script disables the hosts first.`,
 			}
 		}
 		show := showDrain
-		if form == "commands" {
+		if *c.form == "commands" {
 			show = func(p *page, m *cellgatev1.PlanDrainResponse) { writeDrain(p, m, *cold) }
 		}
 		return ask(c, cmd, cellgatev1.NewCapacityClient, cellgatev1.CapacityClient.PlanDrain, &req, show)

@@ -28,16 +28,10 @@ to do.`,
 	watchFlag(cmd)
 	var req cellgatev1.ListFindingsRequest
 	cmd.Flags().StringVar(&req.Cell, "cell", "", "those of this cell")
-	kind := cmd.Flags().String("kind", "", "those of this kind")
+	kind := choiceFlag(cmd, "kind", "", findingKinds(), "those of this kind")
 	cmd.Flags().BoolVar(&req.Repaired, "repaired", false, "those too that were put right lately")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *kind != "" {
-			n, known := cellgatev1.Finding_Kind_value[strings.ToUpper(*kind)]
-			if !known || n == 0 {
-				return usage(cmd, noneOf("--kind", *kind, findingKinds()))
-			}
-			req.Kind = cellgatev1.Finding_Kind(n)
-		}
+		req.Kind = cellgatev1.Finding_Kind(cellgatev1.Finding_Kind_value[enumName(*kind)])
 		return ask(c, cmd, cellgatev1.NewCellsClient, cellgatev1.CellsClient.ListFindings, &req, showFindings)
 	}
 	return cmd

@@ -25,6 +25,9 @@ func flagProblem(cmd *cobra.Command, err error) error {
 		}
 		return fmt.Errorf("unknown flag: --%s%s", name, suggest.Meant(text))
 	case errors.As(err, &bad):
+		if wrong := (*valueError)(nil); errors.As(bad.Unwrap(), &wrong) {
+			return fmt.Errorf("--%s: %w", bad.GetFlag().Name, wrong)
+		}
 		if want := valueForms[bad.GetFlag().Value.Type()]; want != "" {
 			return fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), want)
 		}

@@ -30,7 +30,7 @@ func newHosts(t terminal) *cobra.Command {
 	f.StringVar(&req.AvailabilityZone, "zone", "", "hosts in this availability zone")
 	f.StringVar(&req.NameContains, "name", "", "hosts with this in their name")
 	f.StringVar(&req.Trait, "trait", "", "hosts with this trait")
-	limit := limitFlag(cmd, "hosts")
+	limit := listFlags(cmd, "hosts")
 	watchFlag(cmd)
 	cmd.AddCommand(newHostsFacts(t))
 	cmd.AddCommand(newHostsAdmin(t)...)

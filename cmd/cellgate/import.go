@@ -39,16 +39,9 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 	name := f.String("cell", "", "the cell, one of gateway.legacy")
 	dry := f.Bool("dry-run", false, "compare only")
 	timeout := f.Duration("timeout", 10*time.Minute, "how long it may take")
-	limit := unsortedLimitFlag(cmd, "differences")
-	output := jsonFlag(cmd)
+	limit := limitFlag(cmd, "differences")
+	form := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := output(cmd)
-		if err == nil {
-			err = limit.check(cmd)
-		}
-		if err != nil {
-			return err
-		}
 		c, err := loadGateway(*file, t.env)
 		if err != nil {
 			return err
@@ -62,10 +55,7 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		i := &importing{legacy: c.Gateway.Legacy[at], out: cmd.OutOrStdout(), progress: newProgress(t.err)}
-		if i.lines = limit.n; i.lines == 0 {
-			i.lines = 1 << 30
-		}
+		i := &importing{legacy: c.Gateway.Legacy[at], lines: limit.lines(), out: cmd.OutOrStdout(), progress: newProgress(t.err)}
 		cell := cellOf(c.Gateway, *name)
 		if i.cell, err = dialReplicas(c.Gateway.CellTLS, cell); err != nil {
 			return err
@@ -79,7 +69,7 @@ Exit status: 0 done, 1 a host was refused or the database failed, 2 wrong usage,
 			return err
 		}
 		defer func() { _ = i.reader.Close() }() // it has been read
-		err = i.run(ctx, *dry, asJSON)
+		err = i.run(ctx, *dry, *form == "json")
 		if fault.KindOf(err) == fault.CellUnavailable && novadb.TroubleOf(err) == "" && cmd.Context().Err() == nil {
 			return &unreachableError{addr: fmt.Sprint(cell.Replicas), why: "cell " + *name + ": " + wording(err), err: err}
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,31 +14,10 @@ import (
 // maxPage is the most that one page of a list may hold.
 const maxPage = 1000
 
-// limit is how many rows of a list the caller wants; 0 for all.
-type limit struct{ n int }
-
-func limitFlag(cmd *cobra.Command, what string) *limit {
-	sortFlag(cmd)
-	return unsortedLimitFlag(cmd, what)
-}
-
-// unsortedLimitFlag is limitFlag for a list that has an order of its own.
-func unsortedLimitFlag(cmd *cobra.Command, what string) *limit {
-	l := &limit{}
-	cmd.Flags().IntVar(&l.n, "limit", 100, what+" to show; 0 for all")
-	return l
-}
-
-// sortFlag adds --sort, which sorts a table's rows.
-func sortFlag(cmd *cobra.Command) {
+// listFlags adds --limit, and --sort, which sorts a table's rows.
+func listFlags(cmd *cobra.Command, what string) *limit {
 	cmd.Flags().String("sort", "", "column to sort the table's rows by, as vcpu or memory-gib; vcpu:desc has the greatest first")
-}
-
-func (l *limit) check(cmd *cobra.Command) error {
-	if l.n < 0 {
-		return usage(cmd, fmt.Errorf("--limit: %d is below 0", l.n))
-	}
-	return nil
+	return limitFlag(cmd, what)
 }
 
 // pageSize gives how many rows to ask for next, out of limit (0: all), when have are there.
@@ -116,10 +94,7 @@ func eachPage[I proto.Message, M listAnswer](ctx context.Context, in I, call fun
 // list asks for pages until it has limit rows; 0 means all. rows names the answer's field of rows. show
 // prints all pages as one.
 func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, limit *limit, rows protoreflect.Name, service func(grpc.ClientConnInterface) S, method func(S, context.Context, I, ...grpc.CallOption) (M, error), in I, show func(*page, M)) error {
-	if err := limit.check(cmd); err != nil {
-		return err
-	}
-	most := limit.n
+	most := int(*limit)
 	if by, _ := cmd.Flags().GetString("sort"); by != "" && isTable(cmd) {
 		most = 0 // only all rows together tell which sort first
 	}
@@ -153,7 +128,7 @@ func list[S any, I proto.Message, M listAnswer](c *client, cmd *cobra.Command, l
 		return all, err
 	}, func(p *page, m M) {
 		if most == 0 {
-			p.first = limit.n
+			p.first = int(*limit)
 		}
 		show(p, m)
 		if unknown, ok := any(m).(interface{ GetUnknownValues() []string }); ok {

@@ -41,12 +41,8 @@ func newMigrateOf(name, short string, do func(ctx context.Context, o sqlshard.Op
 	password := cmd.Flags().String("store-password-file", "", "file with the password of the database")
 	insecure := cmd.Flags().Bool("insecure", false, "allow a database elsewhere that is reached without TLS")
 	timeout := cmd.Flags().Duration("timeout", 10*time.Minute, "how long it may take")
-	output := jsonFlag(cmd)
+	form := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := output(cmd)
-		if err != nil {
-			return err
-		}
 		if *store == "" {
 			return usage(cmd, errors.New("--store: say which database"))
 		}
@@ -55,7 +51,7 @@ func newMigrateOf(name, short string, do func(ctx context.Context, o sqlshard.Op
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
-		return do(ctx, sqlshard.Options{Cell: "migrate", URL: *store, PasswordFile: *password}, cmd.OutOrStdout(), asJSON)
+		return do(ctx, sqlshard.Options{Cell: "migrate", URL: *store, PasswordFile: *password}, cmd.OutOrStdout(), *form == "json")
 	}
 	return cmd
 }

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -211,28 +209,6 @@ func (r *resources) add(class string, used, capacity int64) {
 		r.disk = of(used, capacity)
 	default:
 		r.other = append(r.other, class+" "+of(used, capacity))
-	}
-}
-
-// outputFlag adds -o for a command's forms. The function that it gives reads the flag.
-func outputFlag(cmd *cobra.Command, forms ...string) func(*cobra.Command) (string, error) {
-	forms = append([]string{"table", "json"}, forms...)
-	form := cmd.PersistentFlags().StringP("output", "o", "table", strings.Join(forms, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
-	return func(cmd *cobra.Command) (string, error) {
-		if !slices.Contains(forms, *form) {
-			return "", usage(cmd, noneOf("--output", *form, forms))
-		}
-		return *form, nil
-	}
-}
-
-// jsonFlag is outputFlag for commands that have only a table and JSON.
-func jsonFlag(cmd *cobra.Command) func(*cobra.Command) (asJSON bool, err error) {
-	output := outputFlag(cmd)
-	return func(cmd *cobra.Command) (bool, error) {
-		form, err := output(cmd)
-		return form == "json", err
 	}
 }
 

@@ -144,31 +144,20 @@ Exit status: 0 done, 1 something could not be copied, 2 wrong usage, 3 a side do
 	s.flags(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "compare only")
 	allow := cmd.Flags().Bool("allow-deletions", false, "copy even if that deletes most providers of the other Placement")
-	limit := unsortedLimitFlag(cmd, "differences")
-	output := jsonFlag(cmd)
+	limit := limitFlag(cmd, "differences")
+	form := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := output(cmd)
-		if err == nil {
-			err = limit.check(cmd)
-		}
-		if err != nil {
-			return err
-		}
 		from, to, err := s.open(cmd)
 		if err != nil {
 			return err
 		}
-		lines := limit.n
-		if lines == 0 {
-			lines = 1 << 30
-		}
 		r, err := mirror.New(from, to, s.parallel).Pass(cmd.Context(), mirror.PassConfig{
-			Dry: *dry, AllowDeletions: *allow, MaxLines: lines, Progress: newProgress(t.err),
+			Dry: *dry, AllowDeletions: *allow, MaxLines: limit.lines(), Progress: newProgress(t.err),
 		})
 		if err != nil {
 			return placementAway(s.from+" or "+s.to, err)
 		}
-		if asJSON {
+		if *form == "json" {
 			err = encode(t.out, r)
 		} else {
 			p := &page{width: pageWidth}

@@ -43,7 +43,7 @@ POST /v1/select_destinations. A claim is leased; confirm it to keep it.`,
 			}
 			return m, confirmAll(ctx, conn, m)
 		}, showDestinations)
-		if form, _ := c.output(cmd); form != "json" && form != "yaml" && form != "name" { // call has reported a bad --output
+		if form := *c.form; form != "json" && form != "yaml" && form != "name" {
 			err = errors.Join(show(t.out, func(p *page) {
 				if p.wide = form == "wide"; !p.wide {
 					p.width = pageWidth

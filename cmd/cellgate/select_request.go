@@ -25,7 +25,7 @@ type selectFlags struct {
 	instances []string
 	count     int
 	requestID string
-	operation string
+	operation *string
 	alternate int32
 	ttl       time.Duration
 	dryRun    bool
@@ -45,13 +45,16 @@ type selectFlags struct {
 	hasMultiplier               func() bool
 }
 
+// operations are the values of --operation.
+var operations = []string{"build", "move", "evacuate", "unshelve", "live_migrate", "rebuild"}
+
 func (s *selectFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVarP(&s.file, "file", "f", "", "read the request from this JSON file; - for the standard input")
 	f.StringSliceVar(&s.instances, "instance", nil, "instance, by uuid; again for each (default: new ones)")
 	f.IntVar(&s.count, "count", 1, "instances, when none is named")
-	f.StringVar(&s.operation, "operation", "build", "build, move, evacuate, unshelve, live_migrate or rebuild; all but build need --instance, and all but unshelve just one")
+	s.operation = choiceFlag(cmd, "operation", "build", operations, "build, move, evacuate, unshelve, live_migrate or rebuild; all but build need --instance, and all but unshelve just one")
 	f.Int32Var(&s.flavor.Vcpus, "vcpus", 1, "VCPU of an instance")
 	f.Int32Var(&s.flavor.MemoryMb, "memory-mb", 2048, "memory of an instance, in MiB")
 	f.Int32Var(&s.flavor.RootGb, "disk-gb", 20, "disk of an instance, in GiB")
@@ -96,15 +99,12 @@ func (s *selectFlags) request(stdin io.Reader) (*cellgatev1.SelectDestinationsRe
 	if s.file != "" {
 		return s.fromFile(stdin)
 	}
-	operation, ok := cellgatev1.Operation_value[strings.ToUpper(strings.ReplaceAll(s.operation, "-", "_"))]
-	if !ok || operation == int32(cellgatev1.Operation_OPERATION_UNSPECIFIED) {
-		return nil, noneOf("--operation", s.operation, flagValues["operation"])
-	}
-	if operation != int32(cellgatev1.Operation_BUILD) && len(s.instances) == 0 {
-		return nil, fmt.Errorf("--operation %s: is of an instance that exists: name it with --instance", s.operation)
+	operation := cellgatev1.Operation(cellgatev1.Operation_value[enumName(*s.operation)])
+	if operation != cellgatev1.Operation_BUILD && len(s.instances) == 0 {
+		return nil, fmt.Errorf("--operation %s: is of an instance that exists: name it with --instance", *s.operation)
 	}
 	req := &cellgatev1.SelectDestinationsRequest{
-		Operation:        cellgatev1.Operation(operation),
+		Operation:        operation,
 		RequestId:        s.requestID,
 		InstanceUuids:    s.instances,
 		ReturnAlternates: s.alternate > 0,

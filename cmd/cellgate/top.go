@@ -48,10 +48,7 @@ frame is printed with --once, or where the output is no terminal.`,
 	once := f.Bool("once", false, "print one frame")
 	c := newClient(cmd, t)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		form, err := c.output(cmd)
-		switch {
-		case err != nil:
-			return err
+		switch form := *c.form; {
 		case form != "table" && form != "wide":
 			return usage(cmd, fmt.Errorf("--output: top is for people; cellgate cells and decisions have %s", form))
 		case *every < 100*time.Millisecond:

@@ -69,12 +69,9 @@ are up or down in a dump as they were at the newest heartbeat in it:
 	requests := f.Int("requests", 20, "how many of the newest request specs to place again")
 	html := f.String("html", "", "write the report to this HTML file too")
 	timeout := f.Duration("timeout", 5*time.Minute, "how long it may take")
-	output := outputFlag(cmd, "yaml")
+	form := outputFlag(cmd, "yaml")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		form, err := output(cmd)
 		switch {
-		case err != nil:
-			return err
 		case len(*dumps) > 0 && c.Database+c.API+placement.url != "":
 			return usage(cmd, errors.New("--dump: stands in the place of --database, --api-database and --placement-database; give either"))
 		case len(*dumps) == 0 && c.Database == "":
@@ -114,8 +111,8 @@ are up or down in a dump as they were at the newest heartbeat in it:
 		if report.Silent != "" && len(*dumps) == 0 {
 			report.Odd = append(diagnose(warned, report.Silent+"; what follows is as of then", "give the database that Nova writes to, or read this as a dump of that time").named("services"), report.Odd...)
 		}
-		if form != "table" {
-			return errors.Join(err, printValue(cmd.OutOrStdout(), report, form))
+		if *form != "table" {
+			return errors.Join(err, printValue(cmd.OutOrStdout(), report, *form))
 		}
 		return errors.Join(err, show(cmd.OutOrStdout(), report.show))
 	}

@@ -24,17 +24,13 @@ func newVersion() *cobra.Command {
 		Example: "  cellgate version -o json",
 		Args:    usageArgs(cobra.NoArgs),
 	}
-	output := jsonFlag(cmd)
+	form := outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := output(cmd)
-		if err != nil {
-			return err
-		}
 		b := buildOf()
-		if asJSON {
+		if *form == "json" {
 			return encode(cmd.OutOrStdout(), b)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cellgate %s (revision %s, %s, %s)\n", b.Version, b.Revision, b.Go, b.Platform)
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "cellgate %s (revision %s, %s, %s)\n", b.Version, b.Revision, b.Go, b.Platform)
 		return err
 	}
 	return cmd
