@@ -240,8 +240,11 @@ func (o *oracle) placeConsumers(list []ConsumerWrite, adopt bool) PlacementReaso
 					c = own
 				}
 			}
-			if c == nil {
-				c = given(held, stays, root)
+			back := maps.Clone(held)
+			maps.DeleteFunc(back, func(o *Claim, _ bool) bool { return c != nil && o.TransferredFrom != w.UUID })
+			if b := given(back, stays, root); b != nil {
+				delete(stays, c)
+				c = b
 			}
 			if c == nil {
 				c = &Claim{ClaimID: "allocated " + root.HostUUID + w.UUID, ConsumerUUID: w.UUID, HostUUID: root.HostUUID, ServiceHost: h.ServiceHost, State: Confirmed}

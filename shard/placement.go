@@ -46,7 +46,8 @@ type ProviderWrite struct {
 // ConsumerWrite replaces a consumer's allocations in this shard, by one CONFIRMED claim for each root. Without
 // Allocations the consumer holds nothing afterwards. A claim on a root of the new allocations stays, with the
 // hardware assigned to it. If one consumer gives up exactly what another consumer of the same write gets on that
-// root, the claim is transferred.
+// root, the claim is transferred. One that was transferred from that other consumer before takes the place of the claim
+// that would stay: Nova reverts a resize within the host.
 //
 // The write raises the consumer's generation by one, and that of each provider allocated to it. A consumer left with
 // nothing also raises the generations of the providers that it had, unless MustExist.

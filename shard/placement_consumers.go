@@ -60,7 +60,9 @@ func (p *placementWrite) writeConsumers(list []ConsumerWrite, adopt bool) *Outco
 			p.raiseAll(root.Allocations)
 			old := kept[i][root.HostUUID]
 			if old == nil {
-				old = takeEqual(given, root)
+				old = takeEqual(given, root, "")
+			} else if back := takeEqual(given, root, w.UUID); back != nil {
+				given[old.ClaimID], old = old, back
 			}
 			if old == nil {
 				fresh = append(fresh, p.newAllocation(h, w.UUID, owner, root.Allocations))
@@ -97,8 +99,9 @@ func (p *placementWrite) ownerOf(w *ConsumerWrite, generation int64) claimOwner 
 	return o
 }
 
-// claimsByRoot gives the claim that stays on each root of the new allocations. Of several on one root, equal
-// allocations win, then claims that move another, then the lowest id.
+// claimsByRoot gives the claim that stays on each root of the new allocations, unless another consumer gives back an
+// equal one that was transferred from this consumer. Of several on one root, equal allocations win, then claims that
+// move another, then the lowest id.
 func (p *placementWrite) claimsByRoot(w *ConsumerWrite) map[string]*Claim {
 	kept := map[string]*Claim{}
 	for _, root := range w.Allocations {
@@ -127,11 +130,12 @@ func rank(is bool) int {
 	return 0
 }
 
-// takeEqual removes from given a claim with the same allocations on the same root, and gives it; nil for none.
-func takeEqual(given map[string]*Claim, root RootAllocations) *Claim {
+// takeEqual removes from given a claim with the same allocations on the same root, and gives it; nil for none. from,
+// unless empty, is the consumer that it must have been transferred from.
+func takeEqual(given map[string]*Claim, root RootAllocations, from string) *Claim {
 	var first *Claim
 	for _, c := range given {
-		if c.HostUUID == root.HostUUID && sameAllocations(c.Allocations, root.Allocations) && (first == nil || c.ClaimID < first.ClaimID) {
+		if c.HostUUID == root.HostUUID && (from == "" || c.TransferredFrom == from) && sameAllocations(c.Allocations, root.Allocations) && (first == nil || c.ClaimID < first.ClaimID) {
 			first = c
 		}
 	}

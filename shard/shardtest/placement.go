@@ -244,6 +244,30 @@ func placementConsumerClauses() []clause {
 				s.Errorf("the migration holds %+v", s.rows().Claims)
 			}
 		}},
+		// A resize within the host fails: the instance's former claim has its flavor and its dedicated CPUs.
+		{name: "WhatAMigrationGivesBackReplacesTheInstancesClaimOnThatHost", test: func(s *suite) {
+			k := &hardwareKinds[1]
+			host := func(v uint64, pinned ...int) *shard.PutHost {
+				p := hardwareHost(1, v, pinned...)
+				p.Host.Imported = true
+				return p
+			}
+			s.do(writeProviders(rootWrite(1, 8)), host(1), k.takes(1, 1, 1), confirm(*Ref(1)))
+			has := host(2, 0)
+			has.Instances = state(1, 8, map[int]int64{1: 1}).Instances
+			s.do(has, writeConsumers(holds(1), holds(9, on(1, 1))))
+			resize := k.takes(2, 1, 3)
+			resize.ConsumerUUID, resize.Allocations = ConsumerID(1), on(1, 3).Allocations
+			s.do(resize)
+			s.full(k, k.takes(3, 1, 1))
+			s.do(writeConsumers(holds(9), holds(1, on(1, 1))))
+			s.state(2, shard.Released)
+			if c := s.find(1); c.ConsumerUUID != ConsumerID(1) || c.TransferredFrom != "" || c.State != shard.Confirmed {
+				s.Errorf("claim %+v", c)
+			}
+			s.used(1, 1)
+			s.do(k.takes(3, 1, 3))
+		}},
 		// Rows of Nova's tables have VCPU, MEMORY_MB and DISK_GB, also where a host has PCPU alone or its disk is shared.
 		{name: "AnAdoptedClaimTakesNothingThatThePlacementTreeLacks", test: func(s *suite) {
 			both := shard.Instance{UUID: ConsumerID(1), Allocations: append(on(1, 2).Allocations, shard.Used{ProviderUUID: HostID(1), ResourceClass: "DISK_GB", Amount: 20})}
