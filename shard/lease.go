@@ -197,7 +197,8 @@ func (t *transaction) takeOver(ref *ClaimRef) Outcome {
 }
 
 // expire ends a PENDING claim whose lease is over, and does nothing to any other. If Nova's migration holds the
-// instance's former claim, the claim is confirmed instead (isMovedByNova).
+// instance's former claim, or did when the claim was made, the claim is confirmed instead: the migration may just have
+// ended, and no import has seen the instance arrive.
 func (t *transaction) expire(ref *ClaimRef) Outcome {
 	c := t.view.Claims[ref.ClaimID]
 	if c == nil || c.ConsumerUUID != ref.ConsumerUUID {
@@ -206,7 +207,7 @@ func (t *transaction) expire(ref *ClaimRef) Outcome {
 	if c.State != Pending || !t.leaseIsOver(c) {
 		return Outcome{Claim: c}
 	}
-	if !c.rejected() && !t.movesAnother(c) && t.isMovedByNova(c.ConsumerUUID) {
+	if !c.rejected() && !t.movesAnother(c) && (c.ForMigration || t.isMovedByNova(c.ConsumerUUID)) {
 		return Outcome{Claim: t.setState(c.awaiting(true), Confirmed)}
 	}
 	return Outcome{Claim: t.setState(c, Expired)}

@@ -17,8 +17,8 @@ type Op struct {
 	// claim that already has the attempt is unchanged.
 	TakeOver *ClaimRef
 	// Expire ends a claim whose lease is over; it is a no-op when the claim is no longer PENDING or its lease is not
-	// over in store time. While the Placement API has given the instance's former claim to another consumer (Nova's
-	// migration), the claim is confirmed instead.
+	// over in store time. If the Placement API has given the instance's former claim to another consumer (Nova's
+	// migration), or had when this one was made (Claim.ForMigration), the claim is confirmed instead.
 	Expire *ClaimRef
 	Pin    *NewPin
 	Unpin  *Unpin
@@ -51,8 +51,8 @@ type Op struct {
 //     the Placement API reports (Host.PlacementTree), it takes only classes that the tree has.
 //   - An adopted claim whose instance is gone is RELEASED. With an imported state so is a CONFIRMED claim of a request
 //     that is Seen. A transferred claim is not: its new consumer releases it.
-//   - If an imported instance's only claim is PENDING on another host, the claim is RELEASED, and the instance adopted:
-//     Nova went on to an alternate.
+//   - If an imported instance's only claim is PENDING on another host, and not for a migration, the claim is RELEASED, and
+//     the instance adopted: Nova went on to an alternate.
 //   - Any other instance whose live claims are all on other hosts, or were transferred to it, is left alone and counted
 //     (Outcome.ClaimedElsewhere).
 //   - Every claim whose instance is on the host is Seen, and no longer Guest.Awaited.

@@ -254,7 +254,7 @@ func (o *oracle) instances(p *PutHost, a *answer) {
 		if alike := slices.DeleteFunc(slices.Clone(here), func(c *Claim) bool { return otherAmount(c, i) }); len(here) > 1 && len(alike) == 1 && alike[0].State == Pending {
 			here = alike
 		}
-		if p.Host.Imported && len(all) == 1 && len(here) == 0 && all[0].State == Pending && all[0].ConsumerUUID == i.UUID && !older(p, all[0]) {
+		if p.Host.Imported && len(all) == 1 && len(here) == 0 && all[0].State == Pending && all[0].ConsumerUUID == i.UUID && !all[0].ForMigration && !older(p, all[0]) {
 			all[0].State, all = Released, nil
 			a.released++
 		}

@@ -81,6 +81,7 @@ func (o *oracle) claim(now time.Time, n *NewClaim) answer {
 	c := &Claim{
 		ClaimID: n.ClaimID, ConsumerUUID: n.ConsumerUUID, HostUUID: n.HostUUID, ServiceHost: h.ServiceHost, State: Pending,
 		Allocations: n.Allocations, Group: n.Group, TTL: n.TTL, ExpiresAt: now.Add(n.TTL), CreatedAt: now, Moves: n.Moves, Attempt: n.Attempt, Guest: n.Guest,
+		ForMigration: o.byNova(n.ConsumerUUID),
 	}
 	if r := o.refuses(c); r != nil {
 		return *r

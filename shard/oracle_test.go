@@ -221,7 +221,7 @@ func (o *oracle) decide(now time.Time, op Op) answer {
 		}
 		switch {
 		case c.State != Pending || c.ExpiresAt.After(now):
-		case o.byNova(c.ConsumerUUID) && (c.Verdict == nil || c.Verdict.Outcome == "OK") && !has(o.live(c.ConsumerUUID), c.Moves):
+		case (c.ForMigration || o.byNova(c.ConsumerUUID)) && (c.Verdict == nil || c.Verdict.Outcome == "OK") && !has(o.live(c.ConsumerUUID), c.Moves):
 			await(c, true)
 			o.confirm(c)
 		default:

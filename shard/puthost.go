@@ -249,7 +249,7 @@ func (t *transaction) rescheduled(ids []string, h *Host, p *PutHost) *Claim {
 		return nil
 	}
 	c := t.view.Claims[ids[0]]
-	if c.State != Pending || c.HostUUID == h.UUID || c.TransferredFrom != "" || p.mayPredate(c) {
+	if c.State != Pending || c.HostUUID == h.UUID || c.TransferredFrom != "" || c.ForMigration || p.mayPredate(c) {
 		return nil
 	}
 	return c

@@ -239,6 +239,9 @@ type Claim struct {
 	ConsumerGeneration int64
 	// ConsumerType is the one given through the Placement API; empty for none.
 	ConsumerType string
+	// ForMigration: when the claim was made, a migration of Nova held what its instance had (Claim.Allocated). Nova ends
+	// such a claim itself, however the migration ends.
+	ForMigration bool
 	// Seen: a report of its host has had the instance since the claim has been on the host. Rows older than this
 	// field are not Seen until the next report.
 	Seen bool

@@ -76,7 +76,7 @@ func rowClaim(m *storagev1.Claim) (*shard.Claim, error) {
 		ProjectID: m.ProjectId, UserID: m.UserId,
 		RequestID: m.RequestId, Fingerprint: m.Fingerprint, DecisionID: m.DecisionId,
 		InstanceIndex: m.InstanceIndex, Answer: m.Answer, Adopted: m.Adopted, Seen: m.Seen,
-		Allocated: m.Allocated, ConsumerGeneration: m.ConsumerGeneration, ConsumerType: m.ConsumerType,
+		Allocated: m.Allocated, ConsumerGeneration: m.ConsumerGeneration, ConsumerType: m.ConsumerType, ForMigration: m.ForMigration,
 		Moves: m.Moves, MovesCell: m.MovesCell, TransferredFrom: m.TransferredFrom, Attempt: m.Attempt, TTL: time.Duration(m.Ttl),
 		ExpiresAt: Instant(m.ExpiresAt), CreatedAt: Instant(m.CreatedAt), UpdatedAt: Instant(m.UpdatedAt),
 	}

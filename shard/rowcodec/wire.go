@@ -134,6 +134,7 @@ func (w *wire) claim(c *shard.Claim) {
 	w.flag(28, c.Allocated)
 	w.number(29, c.ConsumerGeneration)
 	w.text(30, c.ConsumerType)
+	w.flag(31, c.ForMigration)
 }
 
 // verdict writes storagev1.Verdict.

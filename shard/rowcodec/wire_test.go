@@ -90,7 +90,7 @@ func genClaim(t *rapid.T) *shard.Claim {
 		HostUUID: genText(t), ServiceHost: genText(t), Allocations: genUsed(t), ProjectID: genText(t), UserID: genText(t),
 		RequestID: genText(t), Fingerprint: genBytes(t), DecisionID: genText(t), InstanceIndex: rapid.Int32().Draw(t, "index"),
 		Answer: genBytes(t), Moves: genText(t), MovesCell: genText(t), Attempt: genText(t), TransferredFrom: genText(t), TTL: time.Duration(rapid.Int64().Draw(t, "ttl")),
-		Adopted: rapid.Bool().Draw(t, "adopted"), Seen: rapid.Bool().Draw(t, "seen"), ExpiresAt: genTime(t), CreatedAt: genTime(t), UpdatedAt: genTime(t),
+		Adopted: rapid.Bool().Draw(t, "adopted"), ForMigration: rapid.Bool().Draw(t, "for migration"), Seen: rapid.Bool().Draw(t, "seen"), ExpiresAt: genTime(t), CreatedAt: genTime(t), UpdatedAt: genTime(t),
 	}
 	if rapid.Bool().Draw(t, "group?") {
 		c.Group = &shard.Group{
@@ -141,7 +141,7 @@ func claimMessage(c *shard.Claim) *storagev1.Claim {
 		HostUuid: c.HostUUID, ServiceHost: c.ServiceHost, Allocations: usedMessages(c.Allocations),
 		ProjectId: c.ProjectID, UserId: c.UserID,
 		RequestId: c.RequestID, Fingerprint: c.Fingerprint, DecisionId: c.DecisionID,
-		InstanceIndex: c.InstanceIndex, Answer: c.Answer, Adopted: c.Adopted,
+		InstanceIndex: c.InstanceIndex, Answer: c.Answer, Adopted: c.Adopted, ForMigration: c.ForMigration,
 		Moves: c.Moves, MovesCell: c.MovesCell, TransferredFrom: c.TransferredFrom, Attempt: c.Attempt, Ttl: int64(c.TTL), Seen: c.Seen,
 		ExpiresAt: Nanos(c.ExpiresAt), CreatedAt: Nanos(c.CreatedAt), UpdatedAt: Nanos(c.UpdatedAt),
 	}

@@ -217,6 +217,18 @@ func placementConsumerClauses() []clause {
 			s.do(expire(shard.ClaimRef{ClaimID: ClaimID(3), ConsumerUUID: ConsumerID(1)}))
 			s.state(3, shard.Expired)
 		}},
+		// Nova deletes a migration's allocations when the migration is over. The rows of an import may be older.
+		{name: "AfterAMigrationNeitherOlderRowsNorTheLeaseEndItsMove", test: func(s *suite) {
+			s.do(writeProviders(rootWrite(1, 8), rootWrite(2, 8)), importedHost(1, 8), importedHost(2, 8), NewClaim(1, 1, 2))
+			s.do(confirm(*Ref(1)), writeConsumers(holds(1), holds(9, on(1, 2))))
+			s.do(second(2, 1, 2, ""), writeConsumers(holds(9)))
+			s.gives(importedHost(1, 8, shard.Instance{UUID: ConsumerID(1), Allocations: on(1, 2).Allocations}), shard.Outcome{Unchanged: true, ClaimedElsewhere: 1})
+			s.reopen()
+			s.Advance(time.Minute + time.Second)
+			s.do(expire(shard.ClaimRef{ClaimID: ClaimID(2), ConsumerUUID: ConsumerID(1)}))
+			s.state(2, shard.Confirmed)
+			s.used(1, 0)
+		}},
 		// Nova moves an instance's row to its old host before it moves the migration's allocations back to the instance.
 		{name: "WhileAMigrationHoldsTheSourceAnImportWithoutTheInstanceLeavesItsClaim", test: func(s *suite) {
 			instance := shard.Instance{UUID: ConsumerID(1), Allocations: on(1, 2).Allocations}

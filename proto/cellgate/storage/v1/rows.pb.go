@@ -909,6 +909,7 @@ type Claim struct {
 	Allocated          bool                   `protobuf:"varint,28,opt,name=allocated,proto3" json:"allocated,omitempty"`
 	ConsumerGeneration int64                  `protobuf:"varint,29,opt,name=consumer_generation,json=consumerGeneration,proto3" json:"consumer_generation,omitempty"`
 	ConsumerType       string                 `protobuf:"bytes,30,opt,name=consumer_type,json=consumerType,proto3" json:"consumer_type,omitempty"`
+	ForMigration       bool                   `protobuf:"varint,31,opt,name=for_migration,json=forMigration,proto3" json:"for_migration,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -1151,6 +1152,13 @@ func (x *Claim) GetConsumerType() string {
 		return x.ConsumerType
 	}
 	return ""
+}
+
+func (x *Claim) GetForMigration() bool {
+	if x != nil {
+		return x.ForMigration
+	}
+	return false
 }
 
 type Verdict struct {
@@ -2400,7 +2408,7 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"\x04Used\x12#\n" +
 	"\rprovider_uuid\x18\x01 \x01(\tR\fproviderUuid\x12%\n" +
 	"\x0eresource_class\x18\x02 \x01(\tR\rresourceClass\x12\x16\n" +
-	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xbb\b\n" +
+	"\x06amount\x18\x03 \x01(\x03R\x06amount\"\xe0\b\n" +
 	"\x05Claim\x12\x19\n" +
 	"\bclaim_id\x18\x01 \x01(\tR\aclaimId\x12#\n" +
 	"\rconsumer_uuid\x18\x02 \x01(\tR\fconsumerUuid\x125\n" +
@@ -2441,7 +2449,8 @@ const file_cellgate_storage_v1_rows_proto_rawDesc = "" +
 	"rejections\x12\x1c\n" +
 	"\tallocated\x18\x1c \x01(\bR\tallocated\x12/\n" +
 	"\x13consumer_generation\x18\x1d \x01(\x03R\x12consumerGeneration\x12#\n" +
-	"\rconsumer_type\x18\x1e \x01(\tR\fconsumerType\"\x96\x01\n" +
+	"\rconsumer_type\x18\x1e \x01(\tR\fconsumerType\x12#\n" +
+	"\rfor_migration\x18\x1f \x01(\bR\fforMigration\"\x96\x01\n" +
 	"\aVerdict\x12\x18\n" +
 	"\aoutcome\x18\x01 \x01(\tR\aoutcome\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
