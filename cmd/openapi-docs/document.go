@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"cellgate/internal/fault"
 	"cellgate/internal/rpc"
@@ -36,12 +37,10 @@ func newDocument(c comments) *document {
 	return d
 }
 
-// services are the services of a file.
-type services struct{ protoreflect.FileDescriptor }
-
-func (s services) describe(d *document) error {
-	for i := range s.Services().Len() {
-		service := s.Services().Get(i)
+// describe adds the services of a file.
+func (d *document) describe(file protoreflect.FileDescriptor) error {
+	for i := range file.Services().Len() {
+		service := file.Services().Get(i)
 		d.tags = append(d.tags, object{{"name", service.Name()}}.with("description", d.comments[service.FullName()]))
 		for k := range service.Methods().Len() {
 			if err := d.method(service, service.Methods().Get(k)); err != nil {
@@ -113,15 +112,15 @@ func (d *document) method(service protoreflect.ServiceDescriptor, m protoreflect
 			schema = d.schema(m.Input().Fields().ByName(protoreflect.Name(rule.GetBody())), false)
 		}
 		body := object{{"schema", schema}}
-		if example, ok := examples[string(m.Name())]; ok {
+		if example, ok := examples.Requests[string(m.Name())]; ok {
 			body = body.with("example", example)
 		}
 		o = o.with("requestBody", object{{"required", true}, {"content", object{{"application/json", body}}}})
 	}
 	d.message(m.Output(), nil, true)
 	answer := object{{"schema", ref(nameOf(m.Output()))}}
-	if example := answers[string(m.Name())]; example != nil {
-		text, err := answered(example)
+	if example, ok := examples.Answers[string(m.Name())]; ok {
+		text, err := complete(example, dynamicpb.NewMessage(m.Output()))
 		if err != nil {
 			return err
 		}
@@ -139,7 +138,7 @@ func (d *document) parameter(f protoreflect.FieldDescriptor, in string, required
 	schema := d.schema(f, false)
 	schema = slices.DeleteFunc(schema, func(m member) bool { return m.name == "description" })
 	o := object{{"name", f.Name()}, {"in", in}, {"required", required}, {"schema", schema}}.with("description", d.comments[f.FullName()])
-	if example, ok := parameterExamples[string(f.Name())]; ok {
+	if example, ok := examples.Parameters[string(f.Name())]; ok {
 		o = o.with("example", example)
 	}
 	return o

@@ -19,6 +19,9 @@ import (
 	cellgateproto "cellgate/proto"
 )
 
+// instance is an instance's uuid.
+const instance = "1a5e0000-0000-4000-8000-000000000001"
+
 // operation is the part of an operation that the tests read.
 type operation struct {
 	ID          string   `json:"operationId"`
@@ -249,7 +252,7 @@ func TestDocument_ExamplesOfAnswers_AreOfTheirSchemas(t *testing.T) {
 	for name, example := range failure.Examples {
 		c.check(name, failure.Schema, example.Value)
 	}
-	if found != len(answers) || len(failure.Examples) != 2 {
+	if found != len(examples.Answers) || len(failure.Examples) != 2 {
 		t.Errorf("%d answers and %d errors have examples", found, len(failure.Examples))
 	}
 	refusal := failure.Examples["no_valid_host"].Value.(map[string]any)["details"].([]any)[1].(map[string]any)

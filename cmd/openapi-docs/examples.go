@@ -1,58 +1,51 @@
 package main
 
-import "encoding/json"
+import (
+	_ "embed" // the examples
+	"encoding/json"
+	"maps"
+	"slices"
 
-// Identifiers of the examples.
-const (
-	instance = "1a5e0000-0000-4000-8000-000000000001"
-	claim    = "01M884EGRCFDGQECE31X1WB9C1"
-	host     = "710c6178-bcf9-40bc-9303-112cd17ef687"
+	_ "google.golang.org/genproto/googleapis/rpc/errdetails" // a detail of errors
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
-const request = `{
- "request_id": "req-1",
- "operation": "BUILD",
- "instance_uuids": ["` + instance + `"],
- "request_spec": {
-  "flavor": {"name": "m1.small", "vcpus": 2, "memory_mb": 4096, "root_gb": 20},
-  "required_traits": ["HW_CPU_X86_AVX2"],
-  "availability_zone": "az1"
- },
- "return_alternates": true
-}`
+//go:embed examples.json
+var examplesText []byte
 
-// examples has the bodies of requests by the names of their methods, and of an error. A test reads each
-// one as the gateway does.
-var examples = map[string]json.RawMessage{
-	"SelectDestinations":  json.RawMessage(request),
-	"ExplainDestinations": json.RawMessage(request),
-	"EstimateCapacity": json.RawMessage(`{
- "shapes": [{"name": "m1.large", "request_spec": {"flavor": {"vcpus": 8, "memory_mb": 16384, "root_gb": 40}}}],
- "mode": "EACH"
-}`),
-	"PlanDrain":      json.RawMessage(`{"hosts": ["compute-17", "` + host + `"]}`),
-	"ConfirmClaim":   json.RawMessage(`{"claim_id": "` + claim + `"}`),
-	"ClaimAlternate": json.RawMessage(`{"claim_id": "` + claim + `", "host_uuid": "` + host + `", "claim_ttl": "300s"}`),
-	"TransferClaim":  json.RawMessage(`{"claim_id": "` + claim + `", "to_consumer": "1a5e0000-0000-4000-8000-000000000002"}`),
-	"UpdateCell":     json.RawMessage(`{"gate_pin": "LEGACY", "reason": "agents of rack 7 are being replaced"}`),
-	"UpdateHost":     json.RawMessage(`{"admin_state": "MAINTENANCE", "reason": "new memory", "lasts": "7200s"}`),
-	"ResyncHosts":    json.RawMessage(`{"cell": "cell1", "reason": "after a restore of the shard"}`),
-	"PutFacts":       json.RawMessage(`{"volume_backend": "ssd", "free_gb": 900}`),
-	"Error": json.RawMessage(`{
- "code": 5,
- "reason": "NOT_FOUND",
- "message": "there is no cell \"cell9\"",
- "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "NOT_FOUND", "domain": "cellgate", "metadata": {}}]
-}`),
+// examples has examples of requests and answers by the names of their methods, of parameters and errors by their
+// names. A test reads each as the gateway or its caller does. Answers and errors lack the fields that complete adds.
+// There is no page_token, which only an answer gives.
+var examples struct {
+	Requests, Parameters, Answers, Errors map[string]json.RawMessage
 }
 
-// parameterExamples has values for the parameters of paths and queries, by their names. It has no
-// page_token, which only an answer gives.
-var parameterExamples = map[string]any{
-	"cell": "cell1", "host_cell": "cell1", "host": "compute-17", "host_uuid": host, "name_contains": "compute-1",
-	"instance_uuid": instance, "consumer_uuid": instance, "claim_id": claim, "decision_id": decision,
-	"request_id": "req-1", "project_id": "4f1c5b2e8a0d4c6f9b7e3a1d2c5f8e60", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
-	"availability_zone": "az1", "trait": "HW_CPU_X86_AVX2", "namespace": "storage", "if_generation": "42",
-	"since": "2026-11-25T12:00:00Z", "until": "2026-11-25T13:00:00Z", "outcome": "REFUSED", "kind": "ORPHANED_CLAIM", "repaired": true,
-	"reason": "NO_VALID_HOST", "page_size": 100,
+func init() {
+	if err := json.Unmarshal(examplesText, &examples); err != nil {
+		panic(err) // a defect of the file
+	}
+}
+
+// complete gives the example of a message as the gateway writes it in an answer: with the fields that are zero.
+func complete(example json.RawMessage, m proto.Message) (json.RawMessage, error) {
+	if err := protojson.Unmarshal(example, m); err != nil {
+		return nil, err
+	}
+	return protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(m)
+}
+
+// errorExamples gives the examples of an answer that is an error.
+func errorExamples() (object, error) {
+	var out object
+	for _, name := range slices.Sorted(maps.Keys(examples.Errors)) {
+		text, err := complete(examples.Errors[name], &cellgatev1.Error{})
+		if err != nil {
+			return nil, err
+		}
+		out = out.with(name, object{{"value", text}})
+	}
+	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	cellgatev1 "cellgate/proto/cellgate/v1"
@@ -33,14 +34,14 @@ func write(descriptors, out string) error {
 		return fmt.Errorf("%s: %w", descriptors, err)
 	}
 	d := newDocument(commentsOf(&files))
-	for _, file := range []interface{ describe(*document) error }{
-		services{cellgatev1.File_cellgate_v1_scheduler_proto},
-		services{cellgatev1.File_cellgate_v1_claims_proto},
-		services{cellgatev1.File_cellgate_v1_capacity_proto},
-		services{cellgatev1.File_cellgate_v1_cells_proto},
-		services{cellgatev1.File_cellgate_v1_hosts_proto},
+	for _, file := range []protoreflect.FileDescriptor{
+		cellgatev1.File_cellgate_v1_scheduler_proto,
+		cellgatev1.File_cellgate_v1_claims_proto,
+		cellgatev1.File_cellgate_v1_capacity_proto,
+		cellgatev1.File_cellgate_v1_cells_proto,
+		cellgatev1.File_cellgate_v1_hosts_proto,
 	} {
-		if err := file.describe(d); err != nil {
+		if err := d.describe(file); err != nil {
 			return err
 		}
 	}
