@@ -38,8 +38,8 @@ func (l *loader) check(section string) {
 func (l *loader) checkGateway(g Gateway) {
 	l.checkServerTLS("gateway.tls", g.TLS)
 	l.checkIngress("gateway.ingress", g.Ingress)
-	l.listen("gateway.http", g.HTTP, g.Insecure, exposes("gateway.tls", g.TLS))
-	l.listen("gateway.grpc", g.GRPC, g.Insecure, exposes("gateway.tls", g.TLS))
+	l.listen("gateway.http", g.HTTP, g.Insecure, exposes("gateway.tls", g.TLS), placeAndRelease)
+	l.listen("gateway.grpc", g.GRPC, g.Insecure, exposes("gateway.tls", g.TLS), placeAndRelease)
 	l.atMost("gateway.propose_budget", g.ProposeBudget, "max_deadline", g.MaxDeadline)
 	l.atMost("gateway.claim_budget", g.ClaimBudget, "max_deadline", g.MaxDeadline)
 	l.checkNova(g)
@@ -165,7 +165,7 @@ func (l *loader) checkCell(c Cell) {
 	}
 	l.checkServerTLS("cell.tls", c.TLS)
 	l.checkIngress("cell.ingress", c.Ingress)
-	l.listen("cell.grpc", c.GRPC, c.Insecure, exposes("cell.tls", c.TLS))
+	l.listen("cell.grpc", c.GRPC, c.Insecure, exposes("cell.tls", c.TLS), placeAndRelease)
 	l.apart("cell.grpc", c.GRPC, "cell.metrics", c.Metrics)
 	if c.ServiceDownTime <= c.HeartbeatEvery {
 		l.bad("cell.service_down_time", "%v is not longer than heartbeat_every (%v): every host would count as down", c.ServiceDownTime, c.HeartbeatEvery)
@@ -217,8 +217,8 @@ func (l *loader) checkDev(d Dev) {
 	}
 	l.shard("dev", d.Data, d.Store, d.Insecure)
 	const noTLS = "dev has no TLS and no authentication; run gateway, cell and agent with theirs"
-	l.listen("dev.http", d.HTTP, d.Insecure, noTLS)
-	l.listen("dev.grpc", d.GRPC, d.Insecure, noTLS)
+	l.listen("dev.http", d.HTTP, d.Insecure, noTLS, placeAndRelease)
+	l.listen("dev.grpc", d.GRPC, d.Insecure, noTLS, placeAndRelease)
 	l.apart("dev.http", d.HTTP, "dev.grpc", d.GRPC)
 	if last := d.CellBasePort + d.Cells - 1; d.CellBasePort < 0 || last > 65535 {
 		l.bad("dev.cell_base_port", "ports %d to %d are not all between 0 and 65535", d.CellBasePort, last)

@@ -1,8 +1,6 @@
 package config
 
-import (
-	"net/url"
-)
+import "net/url"
 
 func (l *loader) checkTelemetry(t Telemetry) {
 	switch t.Traces {
@@ -16,20 +14,5 @@ func (l *loader) checkTelemetry(t Telemetry) {
 	}
 	if t.Ratio > 0 && t.Traces == "none" {
 		l.bad("telemetry.ratio", "is of use with telemetry.traces otlp or file only")
-	}
-}
-
-// metrics checks an address of metrics, "" for none. lacks says what is missing for TLS and
-// authentication, "" for nothing.
-func (l *loader) metrics(path, value string, insecure bool, lacks string) {
-	if value == "" {
-		return
-	}
-	host, _, err := splitAddress(value, 0)
-	switch {
-	case err != nil:
-		l.bad(path, "%v", err)
-	case !insecure && lacks != "" && !IsLoopback(host):
-		l.bad(path, "%s is not a loopback address: %s; or give --insecure to let anyone who reaches it read the metrics", value, lacks)
 	}
 }

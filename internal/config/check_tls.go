@@ -12,18 +12,28 @@ const SystemCA = "system"
 func (t ServerTLS) Encrypts() bool      { return t.Cert != "" || t.Key != "" }
 func (t ServerTLS) Authenticates() bool { return t.ClientCA != "" || t.Tokens != "" }
 
+// What anyone who reaches an insecure address may do.
+const (
+	placeAndRelease = "place and release"
+	readMetrics     = "read the metrics"
+)
+
 // listen checks an address to listen on: unless it is loopback, it needs TLS and authentication. lacks
-// says what is missing for them, "" for nothing.
-func (l *loader) listen(path, value string, insecure bool, lacks string) {
-	host, _, err := splitAddress(value, 0)
-	if err != nil {
+// says what is missing for them, "" for nothing, and anyone what whoever reaches the address may do.
+func (l *loader) listen(path, value string, insecure bool, lacks, anyone string) {
+	switch host, _, err := splitAddress(value, 0); {
+	case err != nil:
 		l.bad(path, "%v", err)
-		return
+	case !insecure && lacks != "" && !IsLoopback(host):
+		l.bad(path, "%s is not a loopback address: %s; or give --insecure to let anyone who reaches it %s", value, lacks, anyone)
 	}
-	if insecure || lacks == "" || IsLoopback(host) {
-		return
+}
+
+// metrics checks an address of metrics, "" for none.
+func (l *loader) metrics(path, value string, insecure bool, lacks string) {
+	if value != "" {
+		l.listen(path, value, insecure, lacks, readMetrics)
 	}
-	l.bad(path, "%s is not a loopback address: %s; or give --insecure to let anyone who reaches it place and release", value, lacks)
 }
 
 // exposes says what a server needs before it may listen on an address that others can reach.
@@ -39,7 +49,6 @@ func exposes(path string, t ServerTLS) string {
 }
 
 func (l *loader) checkServerTLS(path string, t ServerTLS) {
-	l.paths(path, "cert", t.Cert, "key", t.Key, "client_ca", t.ClientCA, "tokens", t.Tokens)
 	l.together(path, "cert", t.Cert, "key", t.Key)
 	if t.ClientCA != "" && !t.Encrypts() {
 		l.bad(path+".client_ca", "callers show certificates in TLS only; set %s.cert and %s.key", path, path)
@@ -50,7 +59,6 @@ func (l *loader) checkServerTLS(path string, t ServerTLS) {
 }
 
 func (l *loader) checkClientTLS(path string, t ClientTLS) {
-	l.paths(path, "ca", t.CA, "cert", t.Cert, "key", t.Key, "token_file", t.TokenFile)
 	l.together(path, "cert", t.Cert, "key", t.Key)
 	if t.CA != "" {
 		return
@@ -66,14 +74,11 @@ func (l *loader) checkClientTLS(path string, t ClientTLS) {
 // secretPrefix starts every token (package security).
 const secretPrefix = "cellgate_"
 
-// paths checks values that must name files, by key. The content of a file given by mistake is not
-// shown, in case it is a secret.
-func (l *loader) paths(path string, keysAndValues ...string) {
-	for i := 0; i+1 < len(keysAndValues); i += 2 {
-		v := keysAndValues[i+1]
-		if strings.Contains(v, "-----BEGIN") || strings.ContainsAny(v, "\r\n") || strings.HasPrefix(v, secretPrefix) {
-			l.bad(path+"."+keysAndValues[i], "is what a file holds, not a path; secrets are given as paths only")
-		}
+// namesFile checks a value that must name a file. The content of a file given by mistake is not shown, in
+// case it is a secret.
+func (l *loader) namesFile(path, value string) {
+	if strings.Contains(value, "-----BEGIN") || strings.ContainsAny(value, "\r\n") || strings.HasPrefix(value, secretPrefix) {
+		l.bad(path, "is what a file holds, not a path; secrets are given as paths only")
 	}
 }
 

@@ -98,6 +98,9 @@ func (l *loader) checkRanges(v reflect.Value, path string) {
 			}
 		case field.Kind() == reflect.String:
 			l.mustBe(f.Tag.Get("must"), at, field.String())
+			if f.Tag.Get("reload") == "file" {
+				l.namesFile(at, field.String())
+			}
 		default:
 			if r := Range(f.Tag.Get("range")); r != "" {
 				if problem := r.problem(field); problem != "" {
