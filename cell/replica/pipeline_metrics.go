@@ -1,6 +1,9 @@
 package replica
 
 import (
+	"reflect"
+	"regexp"
+	"strings"
 	"time"
 
 	"cellgate/internal/fault"
@@ -8,62 +11,31 @@ import (
 	"cellgate/shard"
 )
 
-// opKind names an operation.
-func opKind(op shard.Op) telemetry.Op {
-	switch {
-	case op.PutHost != nil:
-		return telemetry.OpPutHost
-	case op.Claim != nil:
-		return telemetry.OpClaim
-	case op.Confirm != nil:
-		return telemetry.OpConfirm
-	case op.Release != nil:
-		return telemetry.OpRelease
-	case op.Expire != nil:
-		return telemetry.OpExpire
-	case op.Pin != nil:
-		return telemetry.OpPin
-	case op.Unpin != nil:
-		return telemetry.OpUnpin
-	case op.Swap != nil:
-		return telemetry.OpSwap
-	case op.Transfer != nil:
-		return telemetry.OpTransfer
-	case op.TakeOver != nil:
-		return telemetry.OpTakeOver
-	case op.PutFacts != nil:
-		return telemetry.OpPutFacts
-	case op.RecordVerdict != nil:
-		return telemetry.OpRecordVerdict
-	case op.MoveGate != nil:
-		return telemetry.OpMoveGate
-	case op.SetNovaState != nil:
-		return telemetry.OpNovaState
-	case op.SetSilent != nil:
-		return telemetry.OpSilent
-	case op.SetAdminState != nil:
-		return telemetry.OpAdmin
-	case op.EndMaintenance != nil:
-		return telemetry.OpEndMaintenance
-	case op.RemoveHost != nil:
-		return telemetry.OpRemoveHost
-	case op.WritePlacement != nil:
-		return telemetry.OpPlacement
-	case op.PutName != nil:
-		return telemetry.OpPutName
-	case op.DeleteName != nil:
-		return telemetry.OpDeleteName
-	case op.Audit != nil:
-		return telemetry.OpAudit
+// opNames are the names of operations, by the fields of shard.Op: SetNovaState is nova_state.
+var opNames = func() (names []string) {
+	word := regexp.MustCompile("(.)([A-Z])")
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[shard.Op]()) {
+		names = append(names, strings.ToLower(word.ReplaceAllString(strings.TrimPrefix(f.Name, "Set"), "${1}_$2")))
 	}
-	return telemetry.OpOther
+	return names
+}()
+
+// opKind names an operation.
+func opKind(op *shard.Op) string {
+	fields := reflect.ValueOf(op).Elem()
+	for i, name := range opNames {
+		if !fields.Field(i).IsNil() {
+			return name
+		}
+	}
+	return ""
 }
 
 // countOutcomes counts the outcomes of a transaction; err is why it changed nothing.
 func (p *pipeline) countOutcomes(ops []shard.Op, applied shard.Applied, took time.Duration, err error) {
 	p.cfg.Telemetry.Transaction(len(ops), took, err)
-	for n, op := range ops {
-		refused := fault.KindOf(err)
+	for n := range ops {
+		op, refused := &ops[n], fault.KindOf(err)
 		if err == nil && n < len(applied.Outcomes) {
 			out := applied.Outcomes[n]
 			if out.Refusal != nil {

@@ -38,7 +38,7 @@ func BenchmarkSelection(b *testing.B) {
 		}
 		c.QueueWaited(true, time.Millisecond)
 		c.Transaction(1, time.Millisecond, nil)
-		c.Operation(OpClaim, "")
+		c.Operation("claim", "")
 		_, _ = c.requests.unary(ctx, nil, at, handle)
 		l.Called(ctx, nil, time.Millisecond, nil)
 		g.Merged(1, 1)

@@ -83,8 +83,8 @@ func (c Cell) Transaction(ops int, took time.Duration, err error) {
 }
 
 // Operation counts an operation that was done, or refused with a kind.
-func (c Cell) Operation(op Op, refused fault.Kind) {
-	c.add(cellOperations, 1, string(op), outcomeOfKind(refused))
+func (c Cell) Operation(op string, refused fault.Kind) {
+	c.add(cellOperations, 1, inList(labelOp, op), outcomeOfKind(refused))
 }
 
 // QueueWaited times the wait of a caller's operations for a transaction.

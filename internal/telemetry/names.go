@@ -108,43 +108,6 @@ func InexactReasons() []Inexact {
 	return []Inexact{InexactSpread, InexactVersion, InexactRounds, InexactCut}
 }
 
-// Op is a kind of operation on a shard.
-type Op string
-
-// The operations.
-const (
-	OpPutHost       Op = "put_host"
-	OpClaim         Op = "claim"
-	OpConfirm       Op = "confirm"
-	OpRelease       Op = "release"
-	OpExpire        Op = "expire"
-	OpPin           Op = "pin"
-	OpUnpin         Op = "unpin"
-	OpSwap          Op = "swap"
-	OpTransfer      Op = "transfer"
-	OpTakeOver      Op = "take_over"
-	OpMoveGate      Op = "move_gate"
-	OpPutFacts      Op = "put_facts"
-	OpRecordVerdict Op = "record_verdict"
-	OpAdmin         Op = "admin_state"
-
-	OpEndMaintenance Op = "end_maintenance"
-	OpNovaState      Op = "nova_state"
-	OpSilent         Op = "silent"
-	OpRemoveHost     Op = "remove_host"
-	OpPlacement      Op = "write_placement"
-	OpPutName        Op = "put_name"
-	OpDeleteName     Op = "delete_name"
-
-	OpAudit Op = "audit"
-	OpOther Op = "other"
-)
-
-// Ops lists them.
-func Ops() []Op {
-	return []Op{OpPutHost, OpClaim, OpConfirm, OpRelease, OpExpire, OpPin, OpUnpin, OpSwap, OpTransfer, OpTakeOver, OpMoveGate, OpPutFacts, OpRecordVerdict, OpAdmin, OpEndMaintenance, OpNovaState, OpSilent, OpRemoveHost, OpPlacement, OpPutName, OpDeleteName, OpAudit, OpOther}
-}
-
 // BreakerState is a breaker's state, in gobreaker's numbers.
 type BreakerState int
 
@@ -223,7 +186,7 @@ var (
 	labelDecision   = Label{Name: "end", Values: []string{"written", "dropped"}}
 	labelGate       = Label{Name: "to", Values: GateStates()}
 	labelRead       = Label{Name: "end", Values: []string{"read", "failed"}}
-	labelOp         = Label{Name: "op", Values: texts(Ops())}
+	labelOp         = Label{Name: "op", Values: append(Ops(), other)}
 	labelVerify     = Label{Name: "mode", Values: []string{"async", "sync", "shadow", other}}
 	labelVerdict    = Label{Name: "verdict", Values: []string{"ok", "NO_ROOM", "NO_NUMA", "NO_PCI", "DISABLED", "UNKNOWN_PROVIDER", "INSTANCE_EXISTS", "ABORTED", "UNSPECIFIED", other}}
 	labelWaitEnd    = Label{Name: "end", Values: []string{"arrived", "late"}}
@@ -400,6 +363,14 @@ var (
 	ingressBytes   = reading(everyProcess, "cellgate_ingress_bytes", "Bytes of requests above 64 KiB that are being received or decoded now. Absent without a server.")
 	ingressRefused = counter(everyProcess, "cellgate_ingress_refused_total", "Requests and connections refused because a limit was reached. Of bytes: those of all, and of one caller (caller_bytes). Of time: large_requests that waited too long to be decoded. Of connections: those of all, and of one address (address_connections). Of calls: open_calls, which need no credential, and caller_calls of one agent's credential. Absent without a server.", labelLimit)
 )
+
+// Ops lists the operations on a shard: the names of the fields of shard.Op, without Set.
+func Ops() []string {
+	return []string{
+		"put_host", "claim", "confirm", "release", "expire", "pin", "unpin", "swap", "transfer", "take_over", "move_gate", "put_facts",
+		"record_verdict", "admin_state", "end_maintenance", "nova_state", "silent", "remove_host", "write_placement", "put_name", "delete_name", "audit",
+	}
+}
 
 // FindingKinds lists the kinds of findings of a cell, as in cellgate.v1.Finding.
 func FindingKinds() []string {

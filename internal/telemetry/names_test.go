@@ -104,6 +104,7 @@ func useAll(p *Process) {
 		c.Operation(op, "")
 		c.Operation(op, "MADE_UP")
 	}
+	c.Operation("made up", "")
 	c.QueueWaited(true, time.Millisecond)
 	c.QueueRefused(false)
 	c.LeaseExpired()
