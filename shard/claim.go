@@ -29,7 +29,7 @@ func (t *transaction) makeClaim(n *NewClaim) Outcome {
 		RequestID: n.RequestID, Fingerprint: n.Fingerprint, DecisionID: n.DecisionID,
 		InstanceIndex: n.InstanceIndex, Answer: n.Answer, Moves: n.Moves, MovesCell: n.MovesCell, Attempt: n.Attempt, Guest: n.Guest,
 		ConsumerGeneration: t.consumerGeneration(n.ConsumerUUID) + 1, ForMigration: t.isMovedByNova(n.ConsumerUUID),
-		TTL:                n.TTL, ExpiresAt: t.now.Add(n.TTL), CreatedAt: t.now, UpdatedAt: t.now,
+		TTL: n.TTL, ExpiresAt: t.now.Add(n.TTL), CreatedAt: t.now, UpdatedAt: t.now,
 	}
 	if r := t.roomFor(h, c); r != nil {
 		return Outcome{Refusal: r}
