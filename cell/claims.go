@@ -69,7 +69,7 @@ func (c *Cell) outcomeOf(a replica.Answer) *cellv1.ClaimOutcome {
 	if a.Err != nil {
 		return &cellv1.ClaimOutcome{Refusal: refusalOfError(a.Err)}
 	}
-	out := &cellv1.ClaimOutcome{PinnedServiceHost: a.Outcome.PinnedTo}
+	out := &cellv1.ClaimOutcome{PinnedServiceHost: a.Outcome.PinnedTo, PinHolders: a.Outcome.PinHolders}
 	if claim := a.Outcome.Claim; claim != nil {
 		out.Claim = claimOf(c.cfg.Name, claim)
 		out.ClaimOrigin = originOf(claim)

@@ -242,6 +242,38 @@ func TestPinEndsWithItsClaims(t *testing.T) {
 	}
 }
 
+// Nova ends claims by Placement's API, or the rows of instances do: a pin does not end with them.
+func TestPin_ItsClaimsHaveEnded_BindsNobody(t *testing.T) {
+	one, two := testHost(1, 2), testHost(2, 1)
+	pinned := func() *world {
+		w := start(t, []*testCell{newCell(1, one, two)}, nil)
+		s := w.choose(askGroup(1, 1, "affinity")).GetDestinations()[0].GetSelected()
+		w.cells[0].release(s.GetClaimId(), testUUID(0x1, 1))
+		if to, _ := w.cells[0].pin(testUUID(0xe, 1)); to != one.ServiceHost {
+			t.Fatalf("the group is pinned to %q", to)
+		}
+		return w
+	}
+	t.Run("the build failed, and went on to an alternate", func(t *testing.T) {
+		w := pinned()
+		w.cells[0].made("alternate", testUUID(0x1, 1), two.UUID.String())
+		second := askGroup(2, 1, "affinity")
+		g := second.GetRequestSpec().GetInstanceGroup()
+		g.Members, g.Hosts = []string{testUUID(0x1, 1), testUUID(0x1, 2)}, []string{two.ServiceHost}
+		if s := w.choose(second).GetDestinations()[0].GetSelected(); s.GetServiceHost() != two.ServiceHost {
+			t.Errorf("the second member is on %v", s)
+		}
+	})
+	t.Run("the only member was deleted, and its host is not in service", func(t *testing.T) {
+		w := pinned()
+		second := askGroup(2, 1, "affinity")
+		second.GetRequestSpec().IgnoreHosts = []string{one.ServiceHost}
+		if s := w.choose(second).GetDestinations()[0].GetSelected(); s.GetServiceHost() != two.ServiceHost {
+			t.Errorf("the next member is on %v", s)
+		}
+	})
+}
+
 // Anti-affinity over cells needs no pin: each host is in one cell.
 func TestI9_AntiAffinitySpreadsOverCells(t *testing.T) {
 	w := start(t, []*testCell{newCell(1, testHost(1, 1)), newCell(2, testHost(2, 1)), newCell(3, testHost(3, 1))}, nil)

@@ -218,6 +218,8 @@ type Outcome struct {
 	// PinnedTo is the service host of the group's live pin, after Pin. If it differs from the requested one, the pin
 	// was refused (Refusal is set too).
 	PinnedTo string
+	// PinHolders are the claims with live holds of a pin that refused another one.
+	PinHolders []string
 	// Adopted, Confirmed, Released, ClaimedElsewhere: after PutHost, how many instances were adopted, how many claims
 	// were confirmed and released, and how many instances have a live claim elsewhere.
 	Adopted          int

@@ -14,6 +14,9 @@ func (t *transaction) pinGroup(n *NewPin) Outcome {
 	if len(live) > 0 && old.ServiceHost != n.ServiceHost {
 		o := refused(fault.Contended, "group %s is pinned to host %s", n.GroupUUID, old.ServiceHost)
 		o.PinnedTo = old.ServiceHost
+		for _, h := range live {
+			o.PinHolders = append(o.PinHolders, h.ClaimID)
+		}
 		return o
 	}
 	mine := Holder{ClaimID: n.ClaimID, ExpiresAt: t.now.Add(n.TTL)}

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -10,6 +11,7 @@ import (
 	"cellgate/internal/fault"
 	"cellgate/internal/telemetry"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
+	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
 
@@ -23,14 +25,40 @@ func hardAffinity(r *schedule.Request) bool {
 // before anything is claimed. Of two requests that place the first members of a group at
 // once, in whatever cells, the arbiter lets only one choose. If the group is pinned to
 // another host, pinGroup reports false: the request is narrowed to that host and must be
-// planned again.
+// planned again. A pin is replaced once all claims that hold it have ended.
 func (s *selection) pinGroup(ctx context.Context, orders []claimOrder) (bool, error) {
-	group := s.request.Group.UUID.String()
-	arbiter := s.svc.Claims.Arbiter(group)
-	var ops []*cellv1.ClaimOp
+	arbiter := s.svc.Claims.Arbiter(s.request.Group.UUID.String())
+	refused, err := s.pin(ctx, arbiter, orders, nil)
+	if refused != nil && s.haveEnded(ctx, refused.GetPinHolders()) {
+		refused, err = s.pin(ctx, arbiter, orders, refused.GetPinHolders())
+	}
+	if err == nil && refused == nil {
+		return true, nil
+	}
 	var holders []string
 	for _, o := range orders {
 		holders = append(holders, o.claim.GetClaimId())
+	}
+	s.unpinLater(ctx, holders)
+	if err != nil {
+		return false, err
+	}
+	narrowed := *s.request
+	narrowed.Group = new(*s.request.Group)
+	narrowed.Group.Hosts = []string{refused.GetPinnedServiceHost()}
+	s.request = &narrowed
+	return false, nil
+}
+
+// pin asks the arbiter to pin the group, after it removes the holds of ended claims. refused is the outcome for the
+// first order that names another host than the group is pinned to; nil for none.
+func (s *selection) pin(ctx context.Context, arbiter *cellclient.Cell, orders []claimOrder, ended []string) (refused *cellv1.ClaimOutcome, err error) {
+	group := s.request.Group.UUID.String()
+	var ops []*cellv1.ClaimOp
+	for _, id := range ended {
+		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Unpin{Unpin: &cellv1.GroupUnpin{GroupUuid: group, ClaimId: id}}})
+	}
+	for _, o := range orders {
 		ops = append(ops, &cellv1.ClaimOp{Op: &cellv1.ClaimOp_Pin{Pin: &cellv1.GroupPin{
 			GroupUuid: group, ServiceHost: o.host, ClaimId: o.claim.GetClaimId(), Ttl: durationpb.New(s.ttl + claims.PinMargin),
 		}}})
@@ -39,35 +67,40 @@ func (s *selection) pinGroup(ctx context.Context, orders []claimOrder) (bool, er
 	step.Span.Text(telemetry.AttrCell, arbiter.Name())
 	outcomes, _, err := arbiter.Operate(asking, cellclient.StepBudget(ctx, s.svc.Cells.ClaimBudget), ops)
 	step.End(err)
-	for _, out := range outcomes {
-		if r := out.GetRefusal(); r != nil && out.GetPinnedServiceHost() == "" {
-			err = cellclient.RefusalError(r.GetReason(), r.GetMessage())
-		}
-	}
-	if err != nil {
-		s.unpinLater(ctx, holders)
-		if ctx.Err() != nil {
-			return false, ctx.Err()
-		}
-		if e := cellclient.Overloaded([]error{err}, "server group %s is arbitrated by cell %s: %s", group, arbiter.Name(), cellclient.ReasonOf(err)); e != nil {
-			return false, e.With("cells", arbiter.Name())
-		}
-		return false, fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which could not pin it: %s",
-			group, arbiter.Name(), cellclient.ReasonOf(err)).With("cells", arbiter.Name())
-	}
 	for i, out := range outcomes {
-		to := out.GetPinnedServiceHost()
-		if to == orders[i].host {
-			continue
+		switch r, to := out.GetRefusal(), out.GetPinnedServiceHost(); {
+		case r != nil && to == "":
+			err = cellclient.RefusalError(r.GetReason(), r.GetMessage())
+		case i >= len(ended) && refused == nil && to != orders[i-len(ended)].host:
+			refused = out
 		}
-		s.unpinLater(ctx, holders)
-		narrowed := *s.request
-		narrowed.Group = new(*s.request.Group)
-		narrowed.Group.Hosts = []string{to}
-		s.request = &narrowed
-		return false, nil
 	}
-	return true, nil
+	if err == nil {
+		return refused, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if e := cellclient.Overloaded([]error{err}, "server group %s is arbitrated by cell %s: %s", group, arbiter.Name(), cellclient.ReasonOf(err)); e != nil {
+		return nil, e.With("cells", arbiter.Name())
+	}
+	return nil, fault.Wrap(fault.CellUnavailable, err, "server group %s is arbitrated by cell %s, which could not pin it: %s",
+		group, arbiter.Name(), cellclient.ReasonOf(err)).With("cells", arbiter.Name())
+}
+
+// haveEnded reports whether all claims that hold a pin have ended. Nova ends claims without a gateway that would remove
+// their holds. A claim that no cell has may still be made.
+func (s *selection) haveEnded(ctx context.Context, holders []string) bool {
+	ended := map[string]bool{}
+	req := &cellv1.ListClaimsRequest{ClaimIds: holders}
+	for _, r := range cellclient.AskAll(ctx, s.svc.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListClaimsResponse, error) {
+		return cellclient.Call(ctx, c, cellclient.StepBudget(ctx, c.ProposeBudget()), req, cellv1.CellSchedulerClient.ListClaims)
+	}) {
+		for _, c := range r.Got.GetClaims() {
+			ended[c.GetClaimId()] = c.GetState() != cellgatev1.ClaimState_PENDING && c.GetState() != cellgatev1.ClaimState_CONFIRMED
+		}
+	}
+	return len(holders) > 0 && !slices.ContainsFunc(holders, func(id string) bool { return !ended[id] })
 }
 
 // unpinLater removes the claims' holds of the group's pin, in the background. A hold that

@@ -2,6 +2,7 @@ package shardtest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"cellgate/internal/fault"
@@ -22,8 +23,8 @@ func pinClauses() []clause {
 			if o := s.do(newPin(1, "a")); o.PinnedTo != "a" {
 				s.Errorf("pinned to %q", o.PinnedTo)
 			}
-			if o := s.refused(newPin(2, "b"), fault.Contended); o.PinnedTo != "a" {
-				s.Errorf("pinned to %q", o.PinnedTo)
+			if o := s.refused(newPin(2, "b"), fault.Contended); o.PinnedTo != "a" || !slices.Equal(o.PinHolders, []string{ClaimID(1)}) {
+				s.Errorf("pinned to %q by %v", o.PinnedTo, o.PinHolders)
 			}
 			if p := s.rows().Pins[GroupID(1)]; p == nil || p.ServiceHost != "a" || len(p.Holders) != 1 {
 				s.Errorf("pin is %+v", p)

@@ -6397,6 +6397,8 @@ type ClaimOutcome struct {
 	Claim *v1.Claim `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
 	// The host a group is pinned to, after a pin.
 	PinnedServiceHost string `protobuf:"bytes,2,opt,name=pinned_service_host,json=pinnedServiceHost,proto3" json:"pinned_service_host,omitempty"`
+	// The claims that hold the pin, when it was refused.
+	PinHolders []string `protobuf:"bytes,5,rep,name=pin_holders,json=pinHolders,proto3" json:"pin_holders,omitempty"`
 	// Set when the operation was refused.
 	Refusal *Refusal `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	// Of claim, when it is set.
@@ -6447,6 +6449,13 @@ func (x *ClaimOutcome) GetPinnedServiceHost() string {
 		return x.PinnedServiceHost
 	}
 	return ""
+}
+
+func (x *ClaimOutcome) GetPinHolders() []string {
+	if x != nil {
+		return x.PinHolders
+	}
+	return nil
 }
 
 func (x *ClaimOutcome) GetRefusal() *Refusal {
@@ -8833,10 +8842,12 @@ const file_cellgate_cell_v1_cell_proto_rawDesc = "" +
 	"group_uuid\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tgroupUuid\x12$\n" +
 	"\bclaim_id\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aclaimId\"P\n" +
 	"\x12ClaimBatchResponse\x12:\n" +
-	"\boutcomes\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ClaimOutcomeR\boutcomes\"\xdf\x01\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x1e.cellgate.cell.v1.ClaimOutcomeR\boutcomes\"\x80\x02\n" +
 	"\fClaimOutcome\x12(\n" +
 	"\x05claim\x18\x01 \x01(\v2\x12.cellgate.v1.ClaimR\x05claim\x12.\n" +
-	"\x13pinned_service_host\x18\x02 \x01(\tR\x11pinnedServiceHost\x123\n" +
+	"\x13pinned_service_host\x18\x02 \x01(\tR\x11pinnedServiceHost\x12\x1f\n" +
+	"\vpin_holders\x18\x05 \x03(\tR\n" +
+	"pinHolders\x123\n" +
 	"\arefusal\x18\x03 \x01(\v2\x19.cellgate.cell.v1.RefusalR\arefusal\x12@\n" +
 	"\fclaim_origin\x18\x04 \x01(\v2\x1d.cellgate.cell.v1.ClaimOriginR\vclaimOrigin\"\x8c\x01\n" +
 	"\aRefusal\x12\x16\n" +
