@@ -32,11 +32,11 @@ func (r *row) allocation(q *Request, search *treeSearch, by judging) *Allocation
 	return search.allocation(r, q, by)
 }
 
-// atRoot gives an allocation of amounts of the root provider.
-func (r *row) atRoot(amounts []Amount) *Allocation {
-	a := &Allocation{Mappings: []Mapping{{Providers: []ID{r.host.UUID}}}}
+// AtRoot gives an allocation of amounts of the root provider, whose uuid is the host's.
+func AtRoot(host ID, amounts []Amount) *Allocation {
+	a := &Allocation{Mappings: []Mapping{{Providers: []ID{host}}}}
 	for _, x := range amounts {
-		a.Amounts = append(a.Amounts, ProviderAmount{Provider: r.host.UUID, Class: x.Class, N: x.N})
+		a.Amounts = append(a.Amounts, ProviderAmount{Provider: host, Class: x.Class, N: x.N})
 	}
 	return a
 }

@@ -72,6 +72,13 @@ type Destination struct {
 	AllowCrossCellMove bool
 }
 
+// Isolation keeps a request out of aggregates that require a trait that it does not: those whose metadata has
+// trait:NAME=required for a trait that is not in Traits.
+type Isolation struct {
+	// Traits that the request requires, sorted.
+	Traits []string
+}
+
 // Policy is a server group's policy.
 type Policy string
 

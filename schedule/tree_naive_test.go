@@ -172,7 +172,7 @@ func TestPicksTakeOfTheTree(t *testing.T) {
 			placed++
 			a := p.Candidates[0].Allocation
 			if a == nil {
-				a = (&row{host: &h}).atRoot(r.Resources)
+				a = AtRoot(h.UUID, r.Resources)
 			}
 			for _, x := range a.Amounts {
 				for k := range c.Tree {

@@ -206,7 +206,7 @@ func (c *treeCase) compare(t *testing.T) (passed bool) {
 	}
 	a := p.Candidates[0].Allocation
 	if a == nil {
-		a = (&row{host: &h}).atRoot(r.Resources)
+		a = AtRoot(h.UUID, r.Resources)
 	}
 	if got := candidate(a); !slices.Contains(c.Candidates, got) {
 		t.Errorf("%s\n ours %s\n Placement: %q", dumpTree(c), got, c.Candidates)

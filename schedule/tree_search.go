@@ -77,7 +77,7 @@ func (s *treeSearch) allocation(r *row, q *Request, by judging) *Allocation {
 	case s.question != nil:
 		return s.found()
 	case question > 0:
-		return r.atRoot(s.plan.questions[question].Resources)
+		return AtRoot(r.host.UUID, s.plan.questions[question].Resources)
 	}
 	return nil
 }

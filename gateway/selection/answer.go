@@ -8,45 +8,23 @@ import (
 
 	"cellgate/gateway/cellclient"
 	"cellgate/internal/fault"
-	"cellgate/internal/rpc"
 	"cellgate/internal/wire"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
 )
 
-// maxAnswerBytes bounds an answer: it is a gRPC client's default limit. An answer of at most
-// smallAnswer selections and alternates is always smaller.
-const maxAnswerBytes, smallAnswer = rpc.MaxMessageBytes, 256
+// maxAnswerHosts bounds the hosts in an answer, alternates included. With the longest names, so many are just below
+// the message limit of gRPC clients (rpc.MaxMessageBytes).
+const maxAnswerHosts = 3000
 
-// answerRoom is what an answer may need for parts that are not known before its claims are made: the leases, and the
-// reasons of lost cells.
-const answerRoom = 128 << 10
-
-// checkAnswerSize refuses a request whose answer is too large for a client, before its claims are made: each
-// repetition would have the same answer.
-func (s *selection) checkAnswerSize(orders []claimOrder) error {
-	if len(s.places)*(1+s.alternates) <= smallAnswer {
-		return nil
+// checkAnswerSize refuses a request whose answer may be too large for a client: each repetition would have the same
+// answer.
+func (s *selection) checkAnswerSize() error {
+	if n := len(s.instances) * (1 + s.alternates); n > maxAnswerHosts {
+		return fault.Invalid("max_alternates", "is %d: with %d instances the answer has %d hosts, the most is %d: ask for fewer",
+			s.alternates, len(s.instances), n, maxAnswerHosts)
 	}
-	r := &cellgatev1.SelectDestinationsResponse{IgnoredFields: s.ignored}
-	r.Cells, _ = s.cellReports()
-	for _, p := range s.places {
-		if p != nil {
-			r.Destinations = append(r.Destinations, p.answer)
-		}
-	}
-	for _, o := range orders {
-		r.Destinations = append(r.Destinations, o.answer)
-	}
-	size := proto.Size(r) + answerRoom
-	if size <= maxAnswerBytes {
-		return nil
-	}
-	if s.alternates > 0 {
-		return fault.Invalid("max_alternates", "is %d: with %d instances the answer has about %d bytes, and a client takes at most %d: ask for fewer",
-			s.alternates, len(s.places), size, maxAnswerBytes)
-	}
-	return fault.Invalid("instance_uuids", "are %d: the answer has about %d bytes, and a client takes at most %d: ask for fewer", len(s.places), size, maxAnswerBytes)
+	return nil
 }
 
 // allocationVersion is the Placement microversion of allocation_request.
@@ -87,16 +65,7 @@ func (s *selection) allocationOn(h *schedule.Candidate) *schedule.Allocation {
 	if h.Allocation != nil {
 		return h.Allocation
 	}
-	return atRoot(h.Host, s.request.Resources)
-}
-
-// atRoot allocates all resources from the root provider, whose uuid is the host's.
-func atRoot(host schedule.ID, resources []schedule.Amount) *schedule.Allocation {
-	out := &schedule.Allocation{Mappings: []schedule.Mapping{{Providers: []schedule.ID{host}}}}
-	for _, a := range resources {
-		out.Amounts = append(out.Amounts, schedule.ProviderAmount{Provider: host, Class: a.Class, N: a.N})
-	}
-	return out
+	return schedule.AtRoot(h.Host, s.request.Resources)
 }
 
 // allocationRequest gives the JSON of a Placement allocation request, as Nova's conductor reads it.

@@ -137,6 +137,9 @@ func (svc *Service) Select(ctx context.Context, req *cellgatev1.SelectDestinatio
 	_, step := svc.Telemetry.Stage(ctx, telemetry.StageTranslate)
 	s, err := svc.newSelection(ctx, req)
 	step.End(err)
+	if err == nil {
+		err = s.checkAnswerSize()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -244,9 +247,6 @@ func (s *selection) place(ctx context.Context) error {
 			s.decision = s.svc.Cells.All[m.cells[m.result.Picks[0].Cell]].Name() + "." + s.svc.newID()
 		}
 		orders := s.orders(m, pending)
-		if err := s.checkAnswerSize(orders); err != nil {
-			return err
-		}
 		before := s.progress()
 		if err := s.claim(ctx, orders); err != nil {
 			return err
