@@ -99,7 +99,8 @@ func TestPlanDrain_RandomFleets_MovesSucceedAndTheRestIsRefused(t *testing.T) {
 	w := start(t, all, patient)
 	ctx := context.Background()
 	moved, grouped, unplaced, blocked := 0, 0, 0, 0
-	for seed := range fleets {
+	// Where instances are built varies with time, so the rare kind may need more fleets.
+	for seed := 0; seed < fleets || blocked == 0 && seed < 200; seed++ {
 		r := rand.New(rand.NewPCG(1, uint64(seed)))
 		var hosts []string
 		for i, c := range drawn {
