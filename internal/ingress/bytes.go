@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -76,14 +77,9 @@ type Ingress struct {
 	// callers has the bytes charged to each caller that has any; "" stands for all strangers.
 	callers map[string]int64
 	total   int64
-	// addresses counts the connections from each address.
-	addresses   map[string]int
-	connections int
-	// openFrom counts the concurrent calls that need no credential, by address.
-	openFrom  map[string]int
-	openTotal int
-	// calls counts the concurrent calls of each agent's credential.
-	calls map[string]int
+	// connections and open count the connections, and the calls that need no credential, by address;
+	// calls counts the calls of agents by credential.
+	connections, open, calls tally
 }
 
 // Bound names a limit.
@@ -102,9 +98,13 @@ const (
 
 // New makes an Ingress that holds nothing.
 func New(l Limits) *Ingress {
+	l = l.withDefaults()
 	return &Ingress{
-		limits: l.withDefaults(), heavy: semaphore.NewWeighted(heavyCost),
-		callers: map[string]int64{}, addresses: map[string]int{}, openFrom: map[string]int{}, calls: map[string]int{},
+		limits: l, heavy: semaphore.NewWeighted(heavyCost),
+		callers:     map[string]int64{},
+		connections: newTally(l.Connections, BoundConnections, l.AddressConnections, BoundAddress),
+		open:        newTally(openCalls, BoundOpen, openAddressCalls, BoundOpen),
+		calls:       newTally(math.MaxInt, BoundCallerCalls, l.CallerCalls, BoundCallerCalls),
 	}
 }
 

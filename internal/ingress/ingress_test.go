@@ -87,8 +87,8 @@ func TestOpen_AddressBound_EndsWithTimeAndCall(t *testing.T) {
 		<-after(OpenWithin)
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		if late.Err() == nil || in.openTotal != 0 || len(in.openFrom) != 0 {
-			t.Errorf("%d calls are counted after their time", in.openTotal)
+		if late.Err() == nil || in.open.total != 0 || len(in.open.each) != 0 {
+			t.Errorf("%d calls are counted after their time", in.open.total)
 		}
 	})
 }
@@ -152,8 +152,8 @@ func TestListener_AboveTheLimits_Closed(t *testing.T) {
 			}
 			in.mu.Lock()
 			defer in.mu.Unlock()
-			if in.connections != 0 || len(in.addresses) != 0 {
-				t.Errorf("%d connections are counted at the end", in.connections)
+			if in.connections.total != 0 || len(in.connections.each) != 0 {
+				t.Errorf("%d connections are counted at the end", in.connections.total)
 			}
 		})
 	}

@@ -27,9 +27,9 @@ func (l limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if from := addressOf(c); l.in.open(from) {
+		if done, ok := l.in.begin(&l.in.connections, addressOf(c)); ok {
 			boundUnacked(c)
-			return &counted{Conn: c, done: sync.OnceFunc(func() { l.in.ended(from) })}, nil
+			return &counted{Conn: c, done: sync.OnceFunc(done)}, nil
 		}
 		_ = c.Close() // no answer: it would use the resource that ran out
 	}
@@ -55,29 +55,6 @@ func addressOf(c net.Conn) string {
 		return tcp.IP.String()
 	}
 	return ""
-}
-
-func (in *Ingress) open(from string) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	switch {
-	case in.connections >= in.limits.Connections:
-		in.limits.OnRefused(BoundConnections)
-		return false
-	case from != "" && in.addresses[from] >= in.limits.AddressConnections:
-		in.limits.OnRefused(BoundAddress)
-		return false
-	}
-	in.connections++
-	in.addresses[from]++
-	return true
-}
-
-func (in *Ingress) ended(from string) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.connections--
-	countDown(in.addresses, from)
 }
 
 // counted is a connection that counts until it is closed.

@@ -16,49 +16,64 @@ const (
 	OpenStreamWithin = 10 * time.Minute
 )
 
+// tally counts what is under way, in total and by caller, up to a limit of each.
+type tally struct {
+	total, most, mostEach int
+	each                  map[string]int
+	// bound and boundEach name the limits.
+	bound, boundEach Bound
+}
+
+func newTally(most int, bound Bound, mostEach int, boundEach Bound) tally {
+	return tally{most: most, mostEach: mostEach, each: map[string]int{}, bound: bound, boundEach: boundEach}
+}
+
+// begin counts one more of a caller until it calls done; it returns false if a limit forbids that. A caller "" counts
+// only in the total.
+func (in *Ingress) begin(t *tally, caller string) (done func(), ok bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	switch {
+	case t.total >= t.most:
+		in.limits.OnRefused(t.bound)
+		return nil, false
+	case caller != "" && t.each[caller] >= t.mostEach:
+		in.limits.OnRefused(t.boundEach)
+		return nil, false
+	}
+	t.total++
+	t.each[caller]++
+	return func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		t.total--
+		if t.each[caller]--; t.each[caller] == 0 {
+			delete(t.each, caller)
+		}
+	}, true
+}
+
 // Open counts a call that needs no credential until it ends or its time is over. It returns the call's
 // context. The error is OVERLOADED.
 func (in *Ingress) Open(ctx context.Context, addr net.Addr, within time.Duration) (context.Context, error) {
-	from := HostOf(addr.String())
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.openTotal >= openCalls || in.openFrom[from] >= openAddressCalls {
-		in.limits.OnRefused(BoundOpen)
+	done, ok := in.begin(&in.open, HostOf(addr.String()))
+	if !ok {
 		return ctx, overloaded("too many calls of callers that did not say who they are")
 	}
-	in.openTotal++
-	in.openFrom[from]++
 	ctx, cancel := context.WithTimeout(ctx, within)
 	context.AfterFunc(ctx, func() {
 		cancel()
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		in.openTotal--
-		countDown(in.openFrom, from)
+		done()
 	})
 	return ctx, nil
 }
 
 // Call counts a call of an agent's credential until ctx ends. The error is OVERLOADED.
 func (in *Ingress) Call(ctx context.Context, caller string) error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.calls[caller] >= in.limits.CallerCalls {
-		in.limits.OnRefused(BoundCallerCalls)
+	done, ok := in.begin(&in.calls, caller)
+	if !ok {
 		return overloaded("too many calls of one credential are under way")
 	}
-	in.calls[caller]++
-	context.AfterFunc(ctx, func() {
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		countDown(in.calls, caller)
-	})
+	context.AfterFunc(ctx, done)
 	return nil
-}
-
-// countDown decrements a count, and removes it at 0.
-func countDown(counts map[string]int, of string) {
-	if counts[of]--; counts[of] == 0 {
-		delete(counts, of)
-	}
 }
