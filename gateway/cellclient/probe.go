@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
-
-	"cellgate/internal/telemetry"
 )
 
 // Watch probes all replicas until ctx ends, which also refreshes the summaries. It calls first once every replica has
@@ -100,5 +98,5 @@ func (cs *Cells) breakerChanged(r *Replica, c change) {
 	case c.to == gobreaker.StateClosed:
 		cs.log.Info("breaker closes: the replica is asked again", "cell", r.cell.Name(), "replica", r.Addr, "after", c.after.Round(time.Millisecond))
 	}
-	r.breakerTelemetry.Moved(telemetry.BreakerState(c.to))
+	r.breakerTelemetry.Moved(c.to)
 }

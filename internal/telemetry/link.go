@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -71,8 +72,8 @@ func (l Link) Breaker(address string) Breaker {
 // Breaker is the telemetry of a replica's breaker.
 type Breaker struct{ *part }
 
-// Moved records that the breaker changed to a state.
-func (b Breaker) Moved(to BreakerState) {
+// Moved records that the breaker changed to a state, whose number is the metric's value.
+func (b Breaker) Moved(to gobreaker.State) {
 	b.set(gatewayBreaker, float64(to))
 	b.add(gatewayBreakerMoves, 1, inList(labelBreaker, to.String()))
 }

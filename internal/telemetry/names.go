@@ -108,28 +108,6 @@ func InexactReasons() []Inexact {
 	return []Inexact{InexactSpread, InexactVersion, InexactRounds, InexactCut}
 }
 
-// BreakerState is a breaker's state, in gobreaker's numbers.
-type BreakerState int
-
-// The states of a breaker.
-const (
-	BreakerClosed BreakerState = iota
-	BreakerHalfOpen
-	BreakerOpen
-)
-
-func (s BreakerState) String() string {
-	switch s {
-	case BreakerClosed:
-		return "closed"
-	case BreakerHalfOpen:
-		return "half-open"
-	case BreakerOpen:
-		return "open"
-	}
-	return other
-}
-
 // Certificate is the use of a file of certificates.
 type Certificate string
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
 	"google.golang.org/grpc"
 
 	"cellgate/internal/fault"
@@ -92,7 +93,7 @@ func useAll(p *Process) {
 	l.Searched("what")
 	l.Doubted(2)
 	b := l.Breaker("127.0.0.1:1")
-	for s := BreakerClosed; s <= BreakerOpen+1; s++ {
+	for s := gobreaker.StateClosed; s <= gobreaker.StateOpen+1; s++ {
 		b.Moved(s)
 	}
 	c := p.Cell("cell1", "r1")
