@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cellgate/gateway/rest"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -61,15 +60,8 @@ file in the form of POST /v1/estimate_capacity.`,
 
 func (f *capacityFlags) request(stdin io.Reader) (*cellgatev1.EstimateCapacityRequest, error) {
 	if f.shape.file != "" {
-		text, err := readInput(f.shape.file, stdin)
-		if err != nil {
-			return nil, fmt.Errorf("--file: %w", err)
-		}
 		req := &cellgatev1.EstimateCapacityRequest{}
-		if err := rest.ReadJSON(text, req); err != nil {
-			return nil, fmt.Errorf("--file: %s", wording(err))
-		}
-		return req, nil
+		return req, readRequest(f.shape.file, stdin, req)
 	}
 	selected, err := f.shape.request(stdin)
 	if err != nil {

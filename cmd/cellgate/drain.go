@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"cellgate/gateway/rest"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -75,8 +75,8 @@ func readSpecs(text []byte) ([]*cellgatev1.InstanceSpec, error) {
 			return nil, fmt.Errorf("line %d: has no JSON object", n+1)
 		}
 		spec := &structpb.Struct{}
-		if err := protojson.Unmarshal([]byte(line[at:]), spec); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n+1, unprefixed(err))
+		if err := rest.ReadJSON([]byte(line[at:]), spec); err != nil {
+			return nil, fmt.Errorf("line %d: %s", n+1, wording(err))
 		}
 		out = append(out, &cellgatev1.InstanceSpec{InstanceUuid: strings.TrimSpace(line[:at]), NovaRequestSpec: spec})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"cellgate/gateway/rest"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 )
 
@@ -71,8 +72,8 @@ func readFacts(name string, stdin io.Reader) (*structpb.Struct, error) {
 		return nil, err
 	}
 	facts := &structpb.Struct{}
-	if err := facts.UnmarshalJSON(text); err != nil {
-		return nil, fmt.Errorf("%s is no JSON object: %w", name, err)
+	if err := rest.ReadJSON(text, facts); err != nil {
+		return nil, fmt.Errorf("%s is no JSON object: %s", name, wording(err))
 	}
 	return facts, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"cellgate/gateway/rest"
@@ -97,7 +97,10 @@ func (s *selectFlags) add(cmd *cobra.Command) {
 // request builds the request. It reads stdin for -f -.
 func (s *selectFlags) request(stdin io.Reader) (*cellgatev1.SelectDestinationsRequest, error) {
 	if s.file != "" {
-		return s.fromFile(stdin)
+		req := &cellgatev1.SelectDestinationsRequest{}
+		err := readRequest(s.file, stdin, req)
+		req.DryRun = req.GetDryRun() || s.dryRun
+		return req, err
 	}
 	operation := cellgatev1.Operation(cellgatev1.Operation_value[enumName(*s.operation)])
 	if operation != cellgatev1.Operation_BUILD && len(s.instances) == 0 {
@@ -171,31 +174,17 @@ func (s *selectFlags) request(stdin io.Reader) (*cellgatev1.SelectDestinationsRe
 	return req, nil
 }
 
-// fromFile reads a request in the form of POST /v1/select_destinations.
-func (s *selectFlags) fromFile(stdin io.Reader) (*cellgatev1.SelectDestinationsRequest, error) {
-	name := s.file
-	if s.file == "-" {
-		name = "standard input"
-	}
-	text, err := readInput(s.file, stdin)
+// readRequest reads a request of the REST API from a file, or from standard input for "-".
+func readRequest(file string, stdin io.Reader, req proto.Message) error {
+	text, err := readInput(file, stdin)
 	if err != nil {
-		return nil, fmt.Errorf("--file: %w", err)
+		return fmt.Errorf("--file: %w", err)
 	}
-	req := &cellgatev1.SelectDestinationsRequest{}
 	if err := rest.ReadJSON(text, req); err != nil {
-		return nil, fmt.Errorf("%s: %s", name, wording(err))
+		if file == "-" {
+			file = "standard input"
+		}
+		return fmt.Errorf("%s: %s", file, wording(err))
 	}
-	req.DryRun = req.GetDryRun() || s.dryRun
-	return req, nil
-}
-
-// unprefixed drops protojson's prefix "proto: ", whose blank varies on purpose.
-func unprefixed(err error) error {
-	text := err.Error()
-	if len(text) > 7 && text[:6] == "proto:" {
-		// A blank follows, or a no-break space of two bytes.
-		rest := []rune(text[6:])
-		return errors.New(string(rest[1:]))
-	}
-	return err
+	return nil
 }
