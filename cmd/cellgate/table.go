@@ -71,7 +71,10 @@ func (p *page) columns(lines [][]string, header bool) {
 		}
 	}
 	for p.width > 0 {
-		excess := lineWidth(widths, gap) - p.width
+		excess := -gap - p.width
+		for _, w := range widths {
+			excess += w + gap
+		}
 		if excess <= 0 {
 			break
 		}
@@ -111,14 +114,6 @@ func (p *page) columns(lines [][]string, header bool) {
 			fmt.Fprintln(&p.Buffer, b.String())
 		}
 	}
-}
-
-func lineWidth(widths []int, gap int) int {
-	sum := -gap
-	for _, w := range widths {
-		sum += w + gap
-	}
-	return sum
 }
 
 // broken breaks a text into lines of a width. It keeps parts between commas together where they fit,
@@ -176,10 +171,15 @@ func (t *table) columnNames() (names []string) {
 func compareCells(a, b string) int {
 	va, isA := amount(a)
 	vb, isB := amount(b)
-	if isA && isB {
+	switch {
+	case isA && isB:
 		return cmp.Or(cmp.Compare(va, vb), cmp.Compare(a, b))
+	case a == "-" && b != "-":
+		return -1
+	case b == "-" && a != "-":
+		return 1
 	}
-	return cmp.Or(-cmp.Compare(boolInt(a == "-"), boolInt(b == "-")), cmp.Compare(a, b))
+	return cmp.Compare(a, b)
 }
 
 // amount reads the number that a cell begins with, or a duration in seconds.
@@ -193,11 +193,4 @@ func amount(text string) (float64, bool) {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	return v, err == nil
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

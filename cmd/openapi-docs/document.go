@@ -30,11 +30,7 @@ type document struct {
 }
 
 func newDocument(c comments) *document {
-	d := &document{comments: c, roles: map[string][]security.Role{}, schemas: schemas{}, answers: map[string]bool{}}
-	for _, row := range security.Access() {
-		d.roles[row.Method] = row.Roles
-	}
-	return d
+	return &document{comments: c, roles: security.Access(), schemas: schemas{}, answers: map[string]bool{}}
 }
 
 // describe adds the services of a file.

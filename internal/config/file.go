@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -66,7 +67,7 @@ func (l *loader) setValue(n *yaml.Node, v reflect.Value, path string) {
 
 func (l *loader) setMapping(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		l.problems.add("%s: %s: must be a mapping of %v, not a %s", l.at(n), orRoot(path), names(v.Type()), kindName(n))
+		l.problems.add("%s: %s: must be a mapping of %v, not a %s", l.at(n), cmp.Or(path, "the file"), names(v.Type()), kindName(n))
 		return
 	}
 	seen := map[string]int{}
@@ -112,13 +113,6 @@ func prefixed(path string, names []string) []string {
 		all[i] = join(path, n)
 	}
 	return all
-}
-
-func orRoot(path string) string {
-	if path == "" {
-		return "the file"
-	}
-	return path
 }
 
 func kindName(n *yaml.Node) string {

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"sync"
@@ -47,21 +48,10 @@ const (
 )
 
 func (l Limits) withDefaults() Limits {
-	if l.Bytes == 0 {
-		l.Bytes = 128 << 20
-	}
-	if l.CallerBytes == 0 {
-		l.CallerBytes = 64 << 20
-	}
-	if l.Connections == 0 {
-		l.Connections = 16384
-	}
-	if l.AddressConnections == 0 {
-		l.AddressConnections = min(l.Connections, max(64, l.Connections/16))
-	}
-	if l.CallerCalls == 0 {
-		l.CallerCalls = 4096
-	}
+	l.Bytes, l.CallerBytes = cmp.Or(l.Bytes, 128<<20), cmp.Or(l.CallerBytes, 64<<20)
+	l.Connections = cmp.Or(l.Connections, 16384)
+	l.AddressConnections = cmp.Or(l.AddressConnections, min(l.Connections, max(64, l.Connections/16)))
+	l.CallerCalls = cmp.Or(l.CallerCalls, 4096)
 	if l.OnRefused == nil {
 		l.OnRefused = func(Bound) {}
 	}

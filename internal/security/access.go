@@ -5,15 +5,6 @@ import (
 	"slices"
 )
 
-// Row is an access rule: who may call a method.
-type Row struct {
-	// Method is service/method as in gRPC, or an HTTP method and path for content that only HTTP
-	// serves.
-	Method string
-	// Roles are the roles that may call it; empty for everybody, even without a credential.
-	Roles []Role
-}
-
 // healthWatch is the only stream that needs no credential.
 const healthWatch = "grpc.health.v1.Health/Watch"
 
@@ -101,14 +92,10 @@ var access = map[string][]Role{
 	"GET /metrics":      {Operator, Reader},
 }
 
-// Access lists the rules by method.
-func Access() []Row {
-	rows := make([]Row, 0, len(access))
-	for _, method := range slices.Sorted(maps.Keys(access)) {
-		rows = append(rows, Row{Method: method, Roles: slices.Clone(access[method])})
-	}
-	return rows
-}
+// Access gives the access rules: the roles that may call a method; none for everybody, even without a
+// credential. A method is service/method as in gRPC, or an HTTP method and path for content that only HTTP
+// serves.
+func Access() map[string][]Role { return maps.Clone(access) }
 
 // open reports whether everybody may call a method, even without a credential.
 func open(method string) bool {

@@ -92,13 +92,13 @@ func TestSecretFileHoldsOneToken(t *testing.T) {
 }
 
 func TestAccessNamesRolesThereAre(t *testing.T) {
-	for _, row := range Access() {
-		for _, role := range row.Roles {
+	for method, roles := range Access() {
+		for _, role := range roles {
 			if (&Identity{Role: role, Hosts: map[bool][]string{true: {"h"}}[role == Agent]}).check() != "" {
-				t.Errorf("%s: role %q", row.Method, role)
+				t.Errorf("%s: role %q", method, role)
 			}
-			if !may(role, row.Method) {
-				t.Errorf("%s may not call %s", role, row.Method)
+			if !may(role, method) {
+				t.Errorf("%s may not call %s", role, method)
 			}
 		}
 	}

@@ -103,11 +103,6 @@ const (
 	InexactCut Inexact = "cut"
 )
 
-// InexactReasons lists them.
-func InexactReasons() []Inexact {
-	return []Inexact{InexactSpread, InexactVersion, InexactRounds, InexactCut}
-}
-
 // Certificate is the use of a file of certificates.
 type Certificate string
 
@@ -119,23 +114,14 @@ const (
 	CertificateServersCA Certificate = "servers_ca"
 )
 
-// Certificates lists them.
-func Certificates() []Certificate {
-	return []Certificate{CertificateServer, CertificateCallersCA, CertificateClient, CertificateServersCA}
-}
-
 // other replaces a value that is not in a label's list.
 const other = "other"
 
 func outcomes() []string {
-	all := []string{OK, Canceled, Deadline}
-	for _, k := range fault.Kinds() {
-		all = append(all, string(k))
-	}
-	return append(all, other)
+	return slices.Concat([]string{OK, Canceled, Deadline}, texts(fault.Kinds()...), []string{other})
 }
 
-func texts[T ~string](list []T) []string {
+func texts[T ~string](list ...T) []string {
 	var all []string
 	for _, v := range list {
 		all = append(all, string(v))
@@ -150,17 +136,17 @@ var (
 	labelAddress    = Label{Name: "address", From: "the addresses of replicas in a gateway's configuration"}
 	labelDoor       = Label{Name: "method", From: "the rows of docs/reference/security.md; TLS handshake; of REST, /v1/ and / for what has no row"}
 	labelRefusal    = Label{Name: "reason", Values: []string{string(fault.Unauthenticated), string(fault.PermissionDenied), other}}
-	labelFile       = Label{Name: "certificate", Values: append(texts(Certificates()), other)}
+	labelFile       = Label{Name: "certificate", Values: append(texts(CertificateServer, CertificateCallersCA, CertificateClient, CertificateServersCA), other)}
 	labelRPC        = Label{Name: "rpc", From: "the methods of the protos"}
 	labelOutcome    = Label{Name: "outcome", Values: outcomes()}
-	labelStage      = Label{Name: "stage", Values: texts(Stages())}
+	labelStage      = Label{Name: "stage", Values: texts(Stages()...)}
 	labelFilter     = Label{Name: "filter", Values: append(schedule.Filters(), other)}
 	labelReader     = Label{Name: "by", Values: append(append(schedule.Filters(), schedule.Weighers()...), other)}
 	labelSize       = Label{Name: "instances", Values: []string{"one", "several"}}
 	labelSearch     = Label{Name: "search", Values: []string{"searched", "skipped", "unavailable", "deadline_too_short", other}}
 	labelBreaker    = Label{Name: "to", Values: []string{"closed", "half-open", "open", other}}
 	labelClaimed    = Label{Name: "end", Values: []string{"made", "refused"}}
-	labelInexact    = Label{Name: "reason", Values: texts(InexactReasons())}
+	labelInexact    = Label{Name: "reason", Values: texts(InexactSpread, InexactVersion, InexactRounds, InexactCut)}
 	labelDecision   = Label{Name: "end", Values: []string{"written", "dropped"}}
 	labelGate       = Label{Name: "to", Values: GateStates()}
 	labelRead       = Label{Name: "end", Values: []string{"read", "failed"}}
@@ -177,7 +163,7 @@ var (
 	labelShape      = Label{Name: "shape", From: "the amounts of VCPU, PCPU, MEMORY_MB and DISK_GB of instances: the ten that are most frequent among 4,096 live claims"}
 	labelFinding    = Label{Name: "kind", Values: FindingKinds()}
 	labelRepair     = Label{Name: "end", Values: []string{"done", "refused", "failed"}}
-	labelCalls      = Label{Name: "calls", Values: []string{string(QueueSelections), string(QueueClaims), string(QueueOthers)}}
+	labelCalls      = Label{Name: "calls", Values: texts(QueueSelections, QueueClaims, QueueOthers)}
 	labelLimit      = Label{Name: "limit", Values: []string{"bytes", "caller_bytes", "large_requests", "connections", "address_connections", "open_calls", "caller_calls", other}}
 	labelBusMethod  = Label{Name: "method", From: "the methods that nova-scheduler serves, and other"}
 	labelException  = Label{Name: "outcome", Values: []string{"ok", "NoValidHost", "MessagingTimeout", "AllocationUpdateFailed", "NoSuchMethod", "UnsupportedVersion", "TypeError", other}}
