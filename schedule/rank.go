@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -156,13 +157,9 @@ func (s *scan) candidates() []Candidate {
 	raw := make([]float64, len(best)*len(s.weighers))
 	for i := range best {
 		b, n := &best[i], len(s.weighers)
-		zone := b.row.zone
-		if zone == "" {
-			zone = s.q.Rules.DefaultAvailabilityZone
-		}
 		list[i] = Candidate{
 			Host: b.row.host.UUID, ServiceHost: b.row.host.ServiceHost, NodeName: b.row.host.NodeName,
-			Zone: zone, Raw: raw[i*n : (i+1)*n : (i+1)*n], Weight: b.weight, Tie: b.tie,
+			Zone: cmp.Or(b.row.zone, s.q.Rules.DefaultAvailabilityZone), Raw: raw[i*n : (i+1)*n : (i+1)*n], Weight: b.weight, Tie: b.tie,
 		}
 		list[i].Allocation = b.row.allocation(s.q.Request, &s.trees, judged)
 		list[i].Limits = s.limits(b.row)

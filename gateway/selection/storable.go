@@ -17,9 +17,8 @@ const (
 	// maxText bounds a project, user or flavor id, in characters, as the schema of the typed
 	// form does.
 	maxText = 255
-	// maxGuest is shard.MaxGuest; maxGuestDevices bounds the requests for devices in a claim
-	// (cell.v1.Guest).
-	maxGuest, maxGuestDevices = 1 << 16, 256
+	// maxGuest is shard.MaxGuest.
+	maxGuest = 1 << 16
 	// providerText is a generous bound of the bytes that a provider's uuid adds to a claim beyond the request's own.
 	providerText = 64
 )
@@ -50,9 +49,6 @@ func (s *selection) guestProblems(n *schedule.NovaRequest) (bad []fault.Field) {
 	g := guestOf(s.request, s.rules, &schedule.Allocation{})
 	if size := proto.Size(&cellv1.NovaImage{Properties: g.GetImage().GetProperties()}); size > maxGuest {
 		bad = append(bad, fault.Field{Path: s.form() + ".image.properties", Problem: fmt.Sprintf("have %d bytes, the most that a claim keeps is %d", size, maxGuest)})
-	}
-	if devices := len(g.GetPciRequests()); devices > maxGuestDevices {
-		bad = append(bad, fault.Field{Path: s.form() + ".pci_requests", Problem: fmt.Sprintf("are %d, the most is %d", devices, maxGuestDevices)})
 	}
 	if g.GetNuma() == nil && len(g.GetPciRequests()) == 0 {
 		return bad

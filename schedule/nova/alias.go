@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -53,10 +54,7 @@ func NewAliases(entries []Alias) (a *Aliases, index int, err error) {
 		if problem := e.problem(); problem != "" {
 			return nil, i, fmt.Errorf("%s", problem)
 		}
-		name, policy := python.Strip(e.Name), e.NUMAPolicy
-		if policy == "" {
-			policy = schedule.PCILegacy
-		}
+		name, policy := python.Strip(e.Name), cmp.Or(e.NUMAPolicy, schedule.PCILegacy)
 		known, again := a.named[name]
 		switch {
 		case !again:
@@ -158,11 +156,7 @@ func (g *guest) devices() (requests []schedule.PCIRequest, aliased []aliasReques
 			g.invalid(where, "there is no PCI alias %q: the gateway's pci_alias, or [pci] alias of its nova.conf, has it", shorten(name))
 			return nil, nil
 		}
-		r := schedule.PCIRequest{Count: n, Specs: known.specs, Policy: policy}
-		if policy == "" {
-			r.Policy = known.policy
-		}
-		requests = append(requests, r)
+		requests = append(requests, schedule.PCIRequest{Count: n, Specs: known.specs, Policy: cmp.Or(policy, known.policy)})
 		aliased = append(aliased, aliasRequest{path: where, name: name, index: i, id: fmt.Sprintf("pci_request_%d", i), specs: known.ofPlacement})
 	}
 	return requests, aliased

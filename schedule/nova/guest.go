@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -70,10 +71,7 @@ func (g *guest) oneOf(key string, allowed ...string) string {
 	if flavor != "" && image != "" && flavor != image {
 		g.invalid(g.at(key, property(key)), "is %s, but the image has %s=%s", flavor, property(key), image)
 	}
-	if flavor != "" {
-		return flavor
-	}
-	return image
+	return cmp.Or(flavor, image)
 }
 
 // flag reports whether the flavor or the image has true. It is invalid if both are set and they differ.

@@ -1,6 +1,9 @@
 package nova
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 const (
 	tpm12  = "1.2"
@@ -18,10 +21,7 @@ func (g *guest) virtualTPM() (version, model string) {
 	if model = g.oneOf("hw:tpm_model", tpmTIS, tpmCRB); model == tpmCRB && version != tpm20 {
 		g.invalid(g.at("hw:tpm_model", "hw_tpm_model"), "is tpm-crb, which needs TPM version %s", tpm20)
 	}
-	if model == "" {
-		model = tpmTIS
-	}
-	return version, model
+	return version, cmp.Or(model, tpmTIS)
 }
 
 // tpm requires support of the virtual TPM's version and model.

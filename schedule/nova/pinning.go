@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"cmp"
 	"fmt"
 
 	"cellgate/schedule"
@@ -48,10 +49,7 @@ func (g *guest) cpuPolicy() string {
 	if flavor == "mixed" && image == "dedicated" || flavor == "shared" && (image == "mixed" || image == "dedicated") {
 		g.invalid(g.at(key, property(key)), "is %s, but the image has hw_cpu_policy=%s", flavor, image)
 	}
-	if flavor != "" {
-		return flavor
-	}
-	return image
+	return cmp.Or(flavor, image)
 }
 
 // threadPolicy combines the policies of flavor and image (get_cpu_thread_policy_constraint). The flavor's counts if
@@ -101,13 +99,7 @@ func (g *guest) realtimeCPUs(emulator string) cpuSet {
 	if !truthy(g.spec.Flavor.ExtraSpecs["hw:cpu_realtime"]) {
 		return nil
 	}
-	mask := g.image[property(key)]
-	if mask == "" {
-		mask = g.spec.Flavor.ExtraSpecs[key]
-	}
-	if mask == "" {
-		mask = fmt.Sprintf("0-%d", g.spec.Flavor.VCPUs-1)
-	}
+	mask := cmp.Or(g.image[property(key)], g.spec.Flavor.ExtraSpecs[key], fmt.Sprintf("0-%d", g.spec.Flavor.VCPUs-1))
 	cpus, problem := cpusOf(mask, g.spec.Flavor.VCPUs)
 	switch {
 	case problem != "":

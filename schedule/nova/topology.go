@@ -1,6 +1,7 @@
 package nova
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -191,10 +192,7 @@ func (g *guest) numaNodes() int64 {
 		g.invalid(g.extraSpec(key), "is there, and the image has hw_numa_nodes too")
 		return 0
 	}
-	nodes := flavor
-	if nodes == "" {
-		nodes = image
-	}
+	nodes := cmp.Or(flavor, image)
 	if nodes == "" {
 		return 0
 	}
