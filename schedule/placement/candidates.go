@@ -1,6 +1,9 @@
 package placement
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Candidates finds the ways to allocate what q asks for from the providers of trees, which must be all trees of one
 // cell. It returns a *QueryError for an invalid query, and a *BoundError if there are too many ways.
@@ -36,6 +39,7 @@ const unlimited = int(^uint(0) >> 1)
 // full.
 func (s *search) round(from, to int) (finished bool, err error) {
 	s.from, s.to = from, to
+	s.equal = map[shape]*outcome{}
 	finished = true
 	for i, t := range s.trees {
 		if from > 0 && !s.hasMore[i] {
@@ -53,17 +57,49 @@ func (s *search) round(from, to int) (finished bool, err error) {
 	return finished, nil
 }
 
-// searchTree finds the requests of this round in a tree.
+// outcome is what a round found in a tree. It is kept for trees of the same shape.
+type outcome struct {
+	// picks are all picks in a row, each with one option for each slot.
+	picks []option
+	more  bool
+}
+
+// An outcome is kept if it took at least keptSteps steps and has at most keptPicks picks: others are found again as
+// fast. At most keptOutcomes are kept.
+const (
+	keptSteps    = 32
+	keptPicks    = 64
+	keptOutcomes = 1000
+)
+
+// searchTree searches a tree, or takes the outcome of an equal tree if one is kept.
 func (s *search) searchTree(i int, t *Tree) (more bool, err error) {
 	if !s.q.RootTraits.matches(t.Root().Traits) {
 		return false, nil
 	}
-	s.at, s.tree = i, t
-	s.count, s.more = 0, false
-	if s.collectOptions() {
-		err = s.place(0)
+	s.at, s.tree, s.found = i, t, s.found[:0]
+	s.keep = !s.treesNamed && len(t.sharing) == 0
+	if s.keep && len(s.equal) > 0 {
+		if o := s.equal[t.shape]; o != nil {
+			for pick := range slices.Chunk(o.picks, len(s.slots)) {
+				if err := s.emit(pick); err != nil || s.full {
+					return false, err
+				}
+			}
+			return o.more, nil
+		}
 	}
-	return s.more, err
+	s.count, s.more = 0, false
+	before := s.steps
+	if s.collectOptions() {
+		if err := s.place(0); err != nil {
+			return false, err
+		}
+	}
+	if s.keep && !s.full && s.steps-before >= keptSteps && len(s.equal) < keptOutcomes {
+		s.equal[t.shape] = &outcome{slices.Clone(s.found), s.more}
+	}
+	return s.more, nil
 }
 
 func (q *Query) maxRequests() int { return cmp.Or(q.MaxRequests, DefaultMaxRequests) }

@@ -40,6 +40,9 @@ func (s *search) finish() error {
 	for i := range s.slots {
 		s.pick = append(s.pick, s.slots[i].pick)
 	}
+	if s.keep = s.keep && len(s.found) < keptPicks*len(s.slots); s.keep {
+		s.found = append(s.found, s.pick...)
+	}
 	return s.emit(s.pick)
 }
 

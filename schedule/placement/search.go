@@ -51,20 +51,24 @@ type search struct {
 	unsuffixed int
 	// subtrees are the slots of each set of SameSubtrees; subtreesOf are the sets of each slot.
 	subtrees, subtreesOf [][]int
-	sharers              []sharer
+	// treesNamed: a group names a tree, so trees of equal shape differ.
+	treesNamed bool
+	sharers    []sharer
 	// sharersIn are the numbers of the sharers in an aggregate.
 	sharersIn map[string][]int32
 
 	// from and to bound the requests of each tree in this round; hasMore are the trees with more after it.
 	from, to int
 	hasMore  []bool
+	equal    map[shape]*outcome
 
-	// The searched tree: its index, and the number of requests counted; more: there are more than this round wants.
-	at    int
-	tree  *Tree
-	count int
-	more  bool
-	pick  []option
+	// The searched tree: its index, the number of requests counted, and the picks found if they are kept.
+	at         int
+	tree       *Tree
+	count      int
+	more, keep bool
+	found      []option
+	pick       []option
 	// shared are the sharers that share with the tree; room is findRoom's buffer.
 	shared, room []int32
 
@@ -90,6 +94,7 @@ func newSearch(trees []*Tree, q *Query) (*search, bool) {
 			if inTree = s.findTree(g.InTree); inTree < 0 {
 				return nil, false
 			}
+			s.treesNamed = true
 		}
 		var amounts []amount
 		for _, class := range slices.Sorted(maps.Keys(g.Resources)) {

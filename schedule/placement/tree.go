@@ -2,6 +2,8 @@ package placement
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -69,6 +71,7 @@ type Tree struct {
 	sharing []int32
 	// stocks are all inventories, sorted by class, then by provider.
 	stocks []stock
+	shape  shape
 }
 
 // stock is an inventory and the number of its provider.
@@ -76,6 +79,9 @@ type stock struct {
 	*Inventory
 	provider int32
 }
+
+// shape is equal for trees that differ only in uuids.
+type shape [sha256.Size]byte
 
 // SharingTrait marks a provider whose inventories are shared with all trees that have a provider in one of its
 // aggregates.
@@ -126,7 +132,35 @@ func NewTree(providers []Provider) (*Tree, error) {
 		}
 	}
 	slices.SortStableFunc(t.stocks, func(a, b stock) int { return cmp.Compare(a.Class, b.Class) })
+	t.shape = t.digest()
 	return t, nil
+}
+
+func (t *Tree) digest() shape {
+	var b []byte
+	text := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
+	number := func(n int64) { b = binary.AppendVarint(b, n) }
+	texts := func(list []string) {
+		number(int64(len(list)))
+		for _, s := range list {
+			text(s)
+		}
+	}
+	for i := range t.providers {
+		p := &t.providers[i]
+		number(int64(t.ends[i]))
+		texts(p.Traits)
+		texts(p.Aggregates)
+		number(int64(len(p.Inventories)))
+		for _, inv := range p.Inventories {
+			text(inv.Class)
+			for _, n := range []int64{inv.Total, inv.Reserved, inv.MinUnit, inv.MaxUnit, inv.StepSize, inv.Used} {
+				number(n)
+			}
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(inv.AllocationRatio))
+		}
+	}
+	return sha256.Sum256(b)
 }
 
 func (p *Provider) normalize() error {
