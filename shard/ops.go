@@ -50,7 +50,8 @@ type Op struct {
 //   - An instance without a live claim is adopted. An adopted claim takes the reported allocations. Of a tree that
 //     the Placement API reports (Host.PlacementTree), it takes only classes that the tree has.
 //   - An adopted claim whose instance is gone is RELEASED. With an imported state so is a CONFIRMED claim of a request
-//     that is Seen. A transferred claim is not: its new consumer releases it.
+//     that is Seen. A transferred claim is not: its new consumer releases it. Nor is one whose instance has a claim
+//     that a migration of Nova holds: Nova ends it itself.
 //   - If an imported instance's only claim is PENDING on another host, and not for a migration, the claim is RELEASED, and
 //     the instance adopted: Nova went on to an alternate.
 //   - Any other instance whose live claims are all on other hosts, or were transferred to it, is left alone and counted
