@@ -291,7 +291,9 @@ def main():
             Cloud(case).spec()
             configure(case["config"])
         except Exception as e:
-            # No request, or options, that Nova would take.
+            # No request, or options, that Nova would take. The options set
+            # before the refused one must not reach the next case.
+            CONF.clear()
             print("%s: %s" % (case["id"], e), file=sys.stderr)
             continue
         case["expected"] = Cloud(case).answer()
