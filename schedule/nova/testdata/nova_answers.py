@@ -293,7 +293,7 @@ def main():
         except Exception as e:
             # No request, or options, that Nova would take. The options set
             # before the refused one must not reach the next case.
-            CONF.clear()
+            CONF.reset()
             print("%s: %s" % (case["id"], e), file=sys.stderr)
             continue
         case["expected"] = Cloud(case).answer()
