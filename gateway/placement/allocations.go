@@ -28,8 +28,6 @@ const (
 	// nobody is the project and the user of consumers that were written before 1.8: Placement's
 	// incomplete_consumer_project_id.
 	nobody = "00000000-0000-0000-0000-000000000000"
-	// unknownType is the type of consumers that were written without one; allTypes asks for the sum of all types.
-	unknownType, allTypes = "unknown", "all"
 )
 
 // consumer reads a consumer; nil when it holds nothing.
@@ -311,8 +309,7 @@ func (c *call) deleteAllocations() error {
 		return none
 	}
 	err := c.Backend.Write(c.ctx, Write{Cell: c.cell, Consumers: []ConsumerWrite{{UUID: id, AnyGeneration: true, MustExist: true}}})
-	var r *Refusal
-	if errors.As(err, &r) && r.Reason == ConsumerNotFound {
+	if ReasonOf(err) == ConsumerNotFound {
 		return none
 	}
 	if err != nil {

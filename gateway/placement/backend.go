@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	pure "cellgate/schedule/placement"
@@ -67,11 +68,19 @@ type Provider struct {
 	Used map[string]int64
 }
 
-// Inventory is a provider's inventory of one class. All fields are set; MinUnit and StepSize are at least 1.
+// Inventory is a provider's inventory of one class, in Placement's JSON form. All fields are set; MinUnit and StepSize are
+// at least 1.
 type Inventory struct {
-	Total, Reserved, MinUnit, MaxUnit, StepSize int64
-	AllocationRatio                             float64
+	Total           int64   `json:"total"`
+	Reserved        int64   `json:"reserved"`
+	MinUnit         int64   `json:"min_unit"`
+	MaxUnit         int64   `json:"max_unit"`
+	StepSize        int64   `json:"step_size"`
+	AllocationRatio float64 `json:"allocation_ratio"`
 }
+
+// capacity is the greatest amount that consumers can hold together.
+func (i Inventory) capacity() int64 { return pure.Capacity(i.Total, i.Reserved, i.AllocationRatio) }
 
 // ProviderQuery narrows Providers. All given conditions must hold; a zero field is no condition.
 type ProviderQuery struct {
@@ -100,10 +109,17 @@ type Consumer struct {
 	// Generation counts the writes after which the consumer holds something; 1 after the first.
 	Generation        int64
 	ProjectID, UserID string
-	// Type is upper case; "unknown" for a consumer that was written without one.
+	// Type is upper case, or UnknownType.
 	Type        string
 	Allocations Allocations
 }
+
+const (
+	// UnknownType is the type of consumers that were written without one.
+	UnknownType = "unknown"
+	// AllTypes asks for the usages of all types together.
+	AllTypes = "all"
+)
 
 // ConsumerQuery names consumers, or a provider of which they hold something.
 type ConsumerQuery struct {
@@ -114,7 +130,7 @@ type ConsumerQuery struct {
 	Cell string
 }
 
-// UsageQuery narrows Usages. UserID and Type may be empty; Type "all" sums all types.
+// UsageQuery narrows Usages. UserID and Type may be empty.
 type UsageQuery struct{ ProjectID, UserID, Type string }
 
 // Usage is what consumers of one type hold.
@@ -236,4 +252,13 @@ type Refusal struct {
 
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("refused: %s, provider %q, class %q, consumer %q, name %q: %s", r.Reason, r.Provider, r.Class, r.Consumer, r.Name, r.Detail)
+}
+
+// ReasonOf gives the reason of a refusal; "" for other errors and nil.
+func ReasonOf(err error) Reason {
+	var r *Refusal
+	if errors.As(err, &r) {
+		return r.Reason
+	}
+	return ""
 }

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"maps"
-	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -78,7 +77,7 @@ func (c *call) summary(p *Provider, asked map[string]bool) map[string]any {
 	resources := map[string]any{}
 	for class, i := range p.Inventories {
 		if c.version >= allClassesSince || asked[class] {
-			resources[class] = map[string]any{"capacity": int64(math.Trunc(i.capacity())), "used": p.Used[class]}
+			resources[class] = map[string]any{"capacity": i.capacity(), "used": p.Used[class]}
 		}
 	}
 	out := map[string]any{"resources": resources}

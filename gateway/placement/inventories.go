@@ -2,7 +2,6 @@ package placement
 
 import (
 	"maps"
-	"math"
 	"net/http"
 )
 
@@ -23,9 +22,6 @@ var inventoryResources = []resource{
 // reservedAllSince: from this microversion on, reserved may equal the total.
 const reservedAllSince version = 26
 
-// capacity is the amount of an inventory that can be allocated.
-func (i Inventory) capacity() float64 { return float64(i.Total-i.Reserved) * i.AllocationRatio }
-
 // inventoryOf converts a checked body to an inventory.
 func inventoryOf(body map[string]any) Inventory {
 	i := Inventory{MinUnit: 1, MaxUnit: maxInt, StepSize: 1, AllocationRatio: 1}
@@ -42,35 +38,26 @@ func inventoryOf(body map[string]any) Inventory {
 	return i
 }
 
-func showsInventory(i Inventory) map[string]any {
-	return map[string]any{
-		"total": i.Total, "reserved": i.Reserved, "min_unit": i.MinUnit, "max_unit": i.MaxUnit, "step_size": i.StepSize,
-		"allocation_ratio": i.AllocationRatio,
-	}
-}
-
-func showsOneInventory(i Inventory, generation int64) map[string]any {
-	out := showsInventory(i)
-	out["resource_provider_generation"] = generation
-	return out
+// shownInventory is an answer about the inventory of one class.
+type shownInventory struct {
+	Inventory
+	Generation int64 `json:"resource_provider_generation"`
 }
 
 func showsInventories(list map[string]Inventory, generation int64) map[string]any {
-	all := map[string]any{}
-	for class, i := range list {
-		all[class] = showsInventory(i)
+	if list == nil {
+		list = map[string]Inventory{}
 	}
-	return map[string]any{"resource_provider_generation": generation, "inventories": all}
+	return map[string]any{"resource_provider_generation": generation, "inventories": list}
 }
 
 // checkCapacity refuses an inventory with less capacity than its microversion permits; prefix begins the text.
 func (c *call) checkCapacity(p *Provider, class string, i Inventory, prefix string) error {
-	capacity := math.Trunc(i.capacity())
 	what := ""
 	switch {
-	case c.version < reservedAllSince && capacity <= 0:
+	case c.version < reservedAllSince && i.capacity() <= 0:
 		what = "greater than or equal to total"
-	case capacity < 0:
+	case i.capacity() < 0:
 		what = "greater than total"
 	default:
 		return nil
@@ -102,7 +89,7 @@ func (c *call) showInventory() error {
 	if !ok {
 		return notFound("No inventory of class %s for %s", class, p.UUID)
 	}
-	return c.reply(http.StatusOK, showsOneInventory(i, p.Generation))
+	return c.reply(http.StatusOK, shownInventory{i, p.Generation})
 }
 
 func (c *call) createInventory() error {
@@ -133,7 +120,7 @@ func (c *call) createInventory() error {
 		return err
 	}
 	c.setLocation("/resource_providers/" + p.UUID + "/inventories/" + class)
-	return c.reply(http.StatusCreated, showsOneInventory(i, p.Generation+1))
+	return c.reply(http.StatusCreated, shownInventory{i, p.Generation + 1})
 }
 
 func (c *call) setInventories() error {
@@ -207,7 +194,7 @@ func (c *call) updateInventory() error {
 	}); err != nil {
 		return err
 	}
-	return c.reply(http.StatusOK, showsOneInventory(i, p.Generation+1))
+	return c.reply(http.StatusOK, shownInventory{i, p.Generation + 1})
 }
 
 func (c *call) deleteInventory() error {

@@ -82,7 +82,7 @@ func (s state) all() []*Provider {
 // fits reports whether an amount can be allocated of a provider.
 func (p *Provider) fits(class string, n int64) bool {
 	i, ok := p.Inventories[class]
-	return ok && n >= i.MinUnit && n <= i.MaxUnit && n%i.StepSize == 0 && float64(p.Used[class]+n) <= i.capacity()
+	return ok && n >= i.MinUnit && n <= i.MaxUnit && n%i.StepSize == 0 && p.Used[class]+n <= i.capacity()
 }
 
 func accepts(f NameFilter, names []string) bool {
@@ -127,12 +127,12 @@ func (m *memory) Usages(_ context.Context, q UsageQuery) ([]Usage, error) {
 	defer m.mu.Unlock()
 	byType := map[string]Usage{}
 	for _, held := range m.state.consumers {
-		if held.ProjectID != q.ProjectID || q.UserID != "" && held.UserID != q.UserID || q.Type != "" && q.Type != allTypes && held.Type != q.Type {
+		if held.ProjectID != q.ProjectID || q.UserID != "" && held.UserID != q.UserID || q.Type != "" && q.Type != AllTypes && held.Type != q.Type {
 			continue
 		}
 		kind := held.Type
-		if q.Type == allTypes {
-			kind = allTypes
+		if q.Type == AllTypes {
+			kind = AllTypes
 		}
 		u := byType[kind]
 		u.Type, u.Consumers = kind, u.Consumers+1
@@ -333,7 +333,7 @@ func (s state) writeConsumers(list []ConsumerWrite) (raised map[string]bool, err
 	for _, w := range list {
 		held := s.consumers[w.UUID]
 		if held == nil {
-			held = &Consumer{UUID: w.UUID, Type: unknownType}
+			held = &Consumer{UUID: w.UUID, Type: UnknownType}
 		}
 		if len(w.Allocations) == 0 {
 			for id := range held.Allocations {
@@ -366,7 +366,7 @@ func (s state) checkAllocations(list []ConsumerWrite) error {
 					reason = InventoryMissing
 				case n < i.MinUnit || n > i.MaxUnit || n%i.StepSize != 0:
 					reason = InventoryRefused
-				case float64(used[class]) > i.capacity():
+				case used[class] > i.capacity():
 					reason = CapacityExceeded
 				}
 				if reason != "" {

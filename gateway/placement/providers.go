@@ -230,8 +230,7 @@ func (c *call) updateProvider() error {
 		w.Parent = &parent
 	}
 	if err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{w}}); err != nil {
-		var r *Refusal
-		if errors.As(err, &r) && r.Reason == DuplicateProvider {
+		if ReasonOf(err) == DuplicateProvider {
 			return conflict(codeDuplicateName, "Conflicting resource provider %s already exists.", name)
 		}
 		prefix := "Unable to save resource provider " + p.UUID + ": "

@@ -141,7 +141,7 @@ func stateBefore(t *testing.T, rec *recorded) *memory {
 		if generation == nil {
 			return
 		}
-		held := &Consumer{UUID: id, Generation: int64(generation.(float64)), ProjectID: "p", UserID: "u", Type: unknownType, Allocations: Allocations{}}
+		held := &Consumer{UUID: id, Generation: int64(generation.(float64)), ProjectID: "p", UserID: "u", Type: UnknownType, Allocations: Allocations{}}
 		for p := range allocations.(map[string]any) {
 			held.Allocations[p] = map[string]int64{"VCPU": 1}
 		}
@@ -255,7 +255,7 @@ func stateOfCandidates(query url.Values, response map[string]any, provider func(
 				m.names[TraitName][trait] = true
 			}
 		}
-		held := &Consumer{UUID: id, Generation: 1, ProjectID: "p", UserID: "u", Type: unknownType, Allocations: Allocations{id: {}}}
+		held := &Consumer{UUID: id, Generation: 1, ProjectID: "p", UserID: "u", Type: UnknownType, Allocations: Allocations{id: {}}}
 		for class, amounts := range seen["resources"].(map[string]any) {
 			n := amounts.(map[string]any)
 			i := inventoryOf(map[string]any{})

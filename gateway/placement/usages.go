@@ -31,7 +31,7 @@ func (c *call) listUsages() error {
 	}
 	q := UsageQuery{ProjectID: c.query.last("project_id"), UserID: c.query.last("user_id"), Type: c.query.last("consumer_type")}
 	if c.version < consumerTypesSince {
-		q.Type = allTypes
+		q.Type = AllTypes
 	}
 	list, err := c.Backend.Usages(c.ctx, q)
 	if err != nil {

@@ -88,7 +88,7 @@ func (h holdings) join(uuid string) *placement.Consumer {
 			out = &placement.Consumer{UUID: uuid, Allocations: placement.Allocations{}}
 		}
 		if one.GetGeneration() > out.Generation {
-			out.Generation, out.ProjectID, out.UserID, out.Type = one.GetGeneration(), one.GetProjectId(), one.GetUserId(), cmp.Or(one.GetConsumerType(), unknownType)
+			out.Generation, out.ProjectID, out.UserID, out.Type = one.GetGeneration(), one.GetProjectId(), one.GetUserId(), cmp.Or(one.GetConsumerType(), placement.UnknownType)
 		}
 		addAllocations(out.Allocations, one.GetAllocations())
 	}

@@ -143,9 +143,6 @@ func (b *Backend) Consumers(ctx context.Context, q placement.ConsumerQuery) ([]*
 	return out, nil
 }
 
-// unknownType is the type shown for consumers that were written without one.
-const unknownType = "unknown"
-
 // Usages adds up the cells' usages; a consumer of two cells counts once.
 func (b *Backend) Usages(ctx context.Context, q placement.UsageQuery) ([]placement.Usage, error) {
 	replies, missing, err := askThose(ctx, b, b.Cells.All, 0, never, func(ctx context.Context, c *cellclient.Cell) (*cellv1.SumUsagesResponse, error) {
@@ -158,12 +155,12 @@ func (b *Backend) Usages(ctx context.Context, q placement.UsageQuery) ([]placeme
 	consumers := map[string]map[string]bool{}
 	for _, r := range replies {
 		for _, u := range r.Got.GetUsages() {
-			kind := cmp.Or(u.GetConsumerType(), unknownType)
-			if q.Type != "" && q.Type != "all" && q.Type != kind {
-				continue
-			}
-			if q.Type == "all" {
+			kind := cmp.Or(u.GetConsumerType(), placement.UnknownType)
+			if q.Type == placement.AllTypes {
 				kind = q.Type
+			}
+			if q.Type != "" && q.Type != kind {
+				continue
 			}
 			if sums[kind] == nil {
 				sums[kind], consumers[kind] = map[string]int64{}, map[string]bool{}

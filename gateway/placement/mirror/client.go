@@ -176,15 +176,6 @@ func (c *Client) providers(ctx context.Context, query string) ([]provider, error
 	return list.Of, err
 }
 
-type inventory struct {
-	Total    int64   `json:"total"`
-	Reserved int64   `json:"reserved"`
-	MinUnit  int64   `json:"min_unit"`
-	MaxUnit  int64   `json:"max_unit"`
-	StepSize int64   `json:"step_size"`
-	Ratio    float64 `json:"allocation_ratio"`
-}
-
 // readTries bounds how often an object that changes meanwhile is read or copied.
 const readTries = 5
 
@@ -213,8 +204,8 @@ func (c *Client) provider(ctx context.Context, uuid string) (*placement.Provider
 // by then.
 func (c *Client) contents(ctx context.Context, of *provider) (*placement.Provider, error) {
 	var inventories struct {
-		Generation int64                `json:"resource_provider_generation"`
-		Of         map[string]inventory `json:"inventories"`
+		Generation int64                          `json:"resource_provider_generation"`
+		Of         map[string]placement.Inventory `json:"inventories"`
 	}
 	var traits struct {
 		Generation int64    `json:"resource_provider_generation"`
@@ -236,18 +227,12 @@ func (c *Client) contents(ctx context.Context, of *provider) (*placement.Provide
 	if inventories.Generation != of.Generation || traits.Generation != of.Generation || aggregates.Generation != of.Generation {
 		return nil, nil
 	}
-	p := &placement.Provider{
+	slices.Sort(traits.Of)
+	slices.Sort(aggregates.Of)
+	return &placement.Provider{
 		UUID: of.UUID, Name: of.Name, RootUUID: of.Root, ParentUUID: of.Parent, Generation: of.Generation,
-		Inventories: make(map[string]placement.Inventory, len(inventories.Of)), Traits: traits.Of, Aggregates: aggregates.Of,
-	}
-	for class, i := range inventories.Of {
-		p.Inventories[class] = placement.Inventory{
-			Total: i.Total, Reserved: i.Reserved, MinUnit: i.MinUnit, MaxUnit: i.MaxUnit, StepSize: i.StepSize, AllocationRatio: i.Ratio,
-		}
-	}
-	slices.Sort(p.Traits)
-	slices.Sort(p.Aggregates)
-	return p, nil
+		Inventories: inventories.Of, Traits: traits.Of, Aggregates: aggregates.Of,
+	}, nil
 }
 
 // holding is what consumers hold of one provider, by consumer uuid.
@@ -287,16 +272,13 @@ func (c *Client) consumer(ctx context.Context, uuid string) (*placement.Consumer
 		Allocations: placement.Allocations{},
 	}
 	if !c.hasTypes {
-		out.Type = unknownType
+		out.Type = placement.UnknownType
 	}
 	for id, a := range held.Of {
 		out.Allocations[id] = a.Resources
 	}
 	return out, nil
 }
-
-// unknownType is the consumer type of consumers that were written without one.
-const unknownType = "unknown"
 
 const customPrefix = "CUSTOM_"
 

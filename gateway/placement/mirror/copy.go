@@ -3,7 +3,6 @@ package mirror
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -40,15 +39,6 @@ func deeper(ctx context.Context) (context.Context, error) {
 		return ctx, errChanging
 	}
 	return context.WithValue(ctx, depth{}, n+1), nil
-}
-
-// refusedBecause gives the reason of a refusal, and the refusal; "" and nil for other errors and none.
-func refusedBecause(err error) (placement.Reason, *placement.Refusal) {
-	var r *placement.Refusal
-	if errors.As(err, &r) {
-		return r.Reason, r
-	}
-	return "", nil
 }
 
 // CopyProvider makes the target's provider equal to the source's, and deletes it if the source has none. A new root
@@ -92,12 +82,11 @@ func (m *Mirror) CopyProvider(ctx context.Context, uuid, cell string) error {
 
 // prepareProvider copies what the write of a provider was refused for. It returns the refusal if nothing helps.
 func (m *Mirror) prepareProvider(ctx context.Context, refused error, uuid, cell string, want *placement.Provider) error {
-	reason, r := refusedBecause(refused)
-	switch reason {
+	switch placement.ReasonOf(refused) {
 	case placement.ProviderGeneration, placement.ProviderNotFound:
 		return nil // another copy wrote it meanwhile
 	case placement.DuplicateProvider: // of the name, or of the uuid: another copy created it meanwhile
-		renamed, err := m.freeName(ctx, refused, uuid, r.Name)
+		renamed, err := m.freeName(ctx, refused, uuid, want.Name)
 		if err != nil || len(renamed) == 0 {
 			return err
 		}
@@ -156,7 +145,7 @@ func (m *Mirror) freeName(ctx context.Context, refused error, uuid, name string)
 		}
 		between := "copied-" + p.UUID
 		err = m.target.writeProvider(ctx, &placement.ProviderWrite{UUID: p.UUID, Name: &between}, "")
-		if reason, _ := refusedBecause(err); reason == placement.ProviderNotFound {
+		if placement.ReasonOf(err) == placement.ProviderNotFound {
 			continue // another copy deleted it meanwhile
 		}
 		if err != nil {
@@ -174,13 +163,14 @@ func (m *Mirror) addInventories(ctx context.Context, uuid string, want *placemen
 	if err != nil || have == nil {
 		return err
 	}
-	all := maps.Clone(have.Inventories)
+	all := map[string]placement.Inventory{}
+	maps.Copy(all, have.Inventories)
 	maps.Copy(all, want.Inventories)
 	if maps.Equal(all, have.Inventories) {
 		return nil
 	}
 	err = m.target.writeProvider(ctx, &placement.ProviderWrite{UUID: uuid, Generation: &have.Generation, Inventories: &all}, "")
-	if reason, _ := refusedBecause(err); reason == placement.ProviderGeneration {
+	if placement.ReasonOf(err) == placement.ProviderGeneration {
 		return nil // another copy wrote it meanwhile
 	}
 	return err
@@ -223,7 +213,7 @@ func (m *Mirror) CopyConsumer(ctx context.Context, uuid string) error {
 			return err
 		}
 		err = m.target.writeConsumer(ctx, w)
-		switch reason, _ := refusedBecause(err); reason {
+		switch placement.ReasonOf(err) {
 		case placement.ConsumerGeneration:
 			continue
 		case placement.ProviderNotFound, placement.InventoryMissing:
@@ -266,7 +256,7 @@ func (m *Mirror) leaveAgents(ctx context.Context, have *placement.Consumer) erro
 func (m *Mirror) leaveAgent(ctx context.Context, uuid string) error {
 	generation, none := int64(neverGeneration), []string{}
 	err := m.target.writeProvider(ctx, &placement.ProviderWrite{UUID: uuid, Generation: &generation, Traits: &none}, "")
-	switch reason, _ := refusedBecause(err); reason {
+	switch placement.ReasonOf(err) {
 	case placement.AgentTree:
 		return err
 	case placement.ProviderGeneration, placement.ProviderNotFound:
@@ -349,7 +339,7 @@ func (m *Mirror) writeNames(ctx context.Context, kind placement.NameKind, have, 
 	for _, name := range have {
 		if !slices.Contains(want, name) {
 			err := m.target.deleteName(ctx, kind, name)
-			if reason, _ := refusedBecause(err); err != nil && reason != placement.TraitInUse && reason != placement.ClassInUse {
+			if reason := placement.ReasonOf(err); err != nil && reason != placement.TraitInUse && reason != placement.ClassInUse {
 				return err
 			}
 		}

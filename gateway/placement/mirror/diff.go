@@ -115,7 +115,7 @@ func consumerWrite(have, want *placement.Consumer) *placement.ConsumerWrite {
 // no types, or the target stores typeOfUnknown. So on the way back that type of the source equals an unknown one.
 func equalConsumers(have, want *placement.Consumer) bool {
 	return have.ProjectID == want.ProjectID && have.UserID == want.UserID && equalAllocations(have.Allocations, want.Allocations) &&
-		(have.Type == want.Type || want.Type == unknownType || have.Type == unknownType && want.Type == typeOfUnknown)
+		(have.Type == want.Type || want.Type == placement.UnknownType || have.Type == placement.UnknownType && want.Type == typeOfUnknown)
 }
 
 func equalAllocations(a, b placement.Allocations) bool {

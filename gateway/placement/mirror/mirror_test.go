@@ -455,7 +455,7 @@ func TestPass_UnknownTypeOnTheWayBack_IsEqual(t *testing.T) {
 		"resource_provider_generation": 0, "inventories": map[string]any{"VCPU": map[string]any{"total": 8}},
 	})
 	cells.consumers[c] = placement.Consumer{
-		UUID: c, Generation: 1, ProjectID: "p", UserID: "u", Type: unknownType, Allocations: placement.Allocations{p: {"VCPU": 1}},
+		UUID: c, Generation: 1, ProjectID: "p", UserID: "u", Type: placement.UnknownType, Allocations: placement.Allocations{p: {"VCPU": 1}},
 	}
 	from, to := clientOf(t, here.handler), clientOf(t, there.handler)
 	mustPass(t, New(from, to, 0), PassConfig{})

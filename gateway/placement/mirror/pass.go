@@ -130,7 +130,7 @@ func (p *pass) refuseDeletions(ctx context.Context, listed, have []provider) err
 	deleted := 0
 	for _, one := range extra {
 		err := p.leaveAgent(ctx, one.UUID)
-		if reason, _ := refusedBecause(err); reason == placement.AgentTree {
+		if placement.ReasonOf(err) == placement.AgentTree {
 			continue
 		}
 		if err != nil {
@@ -197,16 +197,13 @@ func (p *pass) found(what What, object, detail string, put, probe func() error) 
 	if do != nil {
 		err = do()
 	}
-	reason, r := refusedBecause(err)
-	switch {
+	switch reason := placement.ReasonOf(err); {
 	case reason == placement.AgentTree:
 		line.What = ProviderAgents
 		if what == ConsumerMissing || what == ConsumerDiffers || what == ConsumerExtra {
 			line.What = ConsumerAgents
 		}
-	case r != nil:
-		line.Error = r.Error()
-	case statusOf(err) == http.StatusConflict, statusOf(err) == http.StatusBadRequest, errors.Is(err, errChanging):
+	case reason != "", statusOf(err) == http.StatusConflict, statusOf(err) == http.StatusBadRequest, errors.Is(err, errChanging):
 		line.Error = err.Error() // the target refused it, or it changes all the time
 	case err != nil:
 		ends = fmt.Errorf("%s %s: %w", what, object, err)

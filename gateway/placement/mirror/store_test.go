@@ -268,7 +268,7 @@ func (s *store) writeConsumer(w *placement.ConsumerWrite, raised map[string]bool
 	}
 	s.consumers[w.UUID] = placement.Consumer{
 		UUID: w.UUID, Generation: held.Generation + 1, Allocations: w.Allocations,
-		ProjectID: cmp.Or(w.ProjectID, held.ProjectID), UserID: cmp.Or(w.UserID, held.UserID), Type: cmp.Or(w.Type, held.Type, unknownType),
+		ProjectID: cmp.Or(w.ProjectID, held.ProjectID), UserID: cmp.Or(w.UserID, held.UserID), Type: cmp.Or(w.Type, held.Type, placement.UnknownType),
 	}
 	return nil
 }

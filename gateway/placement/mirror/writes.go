@@ -160,14 +160,10 @@ func (c *Client) writeContents(ctx context.Context, w *placement.ProviderWrite, 
 			return err
 		}
 	}
-	if w.Inventories == nil {
-		return nil
+	if w.Inventories != nil {
+		return put("inventories", *w.Inventories)
 	}
-	of := map[string]inventory{}
-	for class, i := range *w.Inventories {
-		of[class] = inventory{i.Total, i.Reserved, i.MinUnit, i.MaxUnit, i.StepSize, i.AllocationRatio}
-	}
-	return put("inventories", of)
+	return nil
 }
 
 func contentsRefused(err error, uuid string) error {
@@ -207,7 +203,7 @@ func (c *Client) writeConsumer(ctx context.Context, w *placement.ConsumerWrite) 
 	body := map[string]any{"allocations": allocations, "project_id": w.ProjectID, "user_id": w.UserID, "consumer_generation": w.Generation}
 	if c.hasTypes {
 		body["consumer_type"] = w.Type
-		if w.Type == unknownType {
+		if w.Type == placement.UnknownType {
 			body["consumer_type"] = typeOfUnknown
 		}
 	}

@@ -91,7 +91,7 @@ func canonical(id string) string {
 
 // ignoreAgents drops the refusal of an object that an agent reports; the reports of passes count these.
 func ignoreAgents(err error) error {
-	if reason, _ := refusedBecause(err); reason == placement.AgentTree {
+	if placement.ReasonOf(err) == placement.AgentTree {
 		return nil
 	}
 	return err
