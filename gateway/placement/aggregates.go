@@ -13,8 +13,8 @@ const (
 
 var aggregateResources = []resource{
 	at("/resource_providers/{uuid}/aggregates",
-		endpoint{method: http.MethodGet, since: aggregatesSince, accepts: true, rule: aggregateRules + "list", serve: (*call).listAggregates},
-		endpoint{method: http.MethodPut, since: aggregatesSince, takes: true, rule: aggregateRules + "update", serve: (*call).setAggregates}),
+		endpoint{method: http.MethodGet, since: aggregatesSince, accepts: true, rule: aggregateRules + "list", serve: onProvider(noProvider, (*call).listAggregates)},
+		endpoint{method: http.MethodPut, since: aggregatesSince, takes: true, rule: aggregateRules + "update", serve: onProvider(noProvider, (*call).setAggregates)}),
 }
 
 func (c *call) replyAggregates(list []string, generation int64) error {
@@ -28,19 +28,11 @@ func (c *call) replyAggregates(list []string, generation int64) error {
 	return c.reply(http.StatusOK, out)
 }
 
-func (c *call) listAggregates() error {
-	p, err := c.provider(c.vars["uuid"])
-	if err != nil {
-		return err
-	}
+func (c *call) listAggregates(p *Provider) error {
 	return c.replyAggregates(p.Aggregates, p.Generation)
 }
 
-func (c *call) setAggregates() error {
-	p, err := c.provider(c.vars["uuid"])
-	if err != nil {
-		return err
-	}
+func (c *call) setAggregates(p *Provider) error {
 	v, err := c.body(putAggregates.at(c.version))
 	if err != nil {
 		return err
@@ -57,12 +49,12 @@ func (c *call) setAggregates() error {
 	}
 	given := make([]string, len(list))
 	for i, id := range list {
-		given[i], _ = canonicalUUID(id.(string)) // the schema has checked it
+		given[i], _ = CanonicalUUID(id.(string)) // the schema has checked it
 	}
 	stored := slices.Compact(slices.Sorted(slices.Values(given)))
 	w.Aggregates = &stored
 	if err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{w}}); err != nil {
-		return formatted(err, map[Reason]refusalFormat{ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Update conflict: %s"}})
+		return formatted(err, map[Reason]refusalFormat{ProviderGeneration: {http.StatusConflict, CodeConcurrentUpdate, "Update conflict: %s"}})
 	}
 	return c.replyAggregates(given, p.Generation+w.Raise)
 }

@@ -13,7 +13,7 @@ const allocationRules = "placement:allocations:"
 
 var allocationResources = []resource{
 	at("/resource_providers/{uuid}/allocations",
-		endpoint{method: http.MethodGet, accepts: true, rule: "placement:resource_providers:allocations:list", serve: (*call).listProviderAllocations}),
+		endpoint{method: http.MethodGet, accepts: true, rule: "placement:resource_providers:allocations:list", serve: onProvider("Resource provider '%[1]s' not found: "+noProvider, (*call).listProviderAllocations)}),
 	at("/allocations",
 		endpoint{method: http.MethodPost, since: 13, takes: true, rule: allocationRules + "manage", serve: (*call).setSeveralAllocations}),
 	at("/allocations/{consumer_uuid}",
@@ -32,7 +32,7 @@ const (
 
 // consumer reads a consumer; nil when it holds nothing.
 func (c *call) consumer(id string) (*Consumer, error) {
-	canonical, ok := canonicalUUID(id)
+	canonical, ok := CanonicalUUID(id)
 	if !ok {
 		return nil, nil
 	}
@@ -72,12 +72,7 @@ func (c *call) listAllocations() error {
 	return c.reply(http.StatusOK, out)
 }
 
-func (c *call) listProviderAllocations() error {
-	id := c.vars["uuid"]
-	p, err := c.providerOr(id, fmt.Sprintf("Resource provider '%[1]s' not found: No resource provider with uuid %[1]s found", id))
-	if err != nil {
-		return err
-	}
+func (c *call) listProviderAllocations(p *Provider) error {
 	consumers, err := c.Backend.Consumers(c.ctx, ConsumerQuery{Provider: p.UUID, Cell: c.cell})
 	if err != nil {
 		return err
@@ -107,7 +102,7 @@ func (c *call) consumerWriteOf(id string, body map[string]any) ConsumerWrite {
 		w.Type = kind
 	}
 	give := func(provider string, resources any) {
-		if canonical, ok := canonicalUUID(provider); ok {
+		if canonical, ok := CanonicalUUID(provider); ok {
 			provider = canonical
 		}
 		w.Allocations[provider] = map[string]int64{}
@@ -130,7 +125,7 @@ func (c *call) consumerWriteOf(id string, body map[string]any) ConsumerWrite {
 }
 
 func (c *call) setAllocations() error {
-	id, ok := canonicalUUID(c.vars["consumer_uuid"])
+	id, ok := CanonicalUUID(c.vars["consumer_uuid"])
 	if !ok {
 		return badRequest("Malformed consumer_uuid: %s", c.vars["consumer_uuid"])
 	}
@@ -164,7 +159,7 @@ func (c *call) consumerWritesOf(body map[string]any) ([]ConsumerWrite, error) {
 	var out []ConsumerWrite
 	seen := map[string]bool{}
 	for _, name := range keys(body) {
-		id, ok := canonicalUUID(name)
+		id, ok := CanonicalUUID(name)
 		if !ok || seen[id] {
 			return nil, badRequest("Malformed consumer_uuid: %s", name)
 		}
@@ -173,6 +168,9 @@ func (c *call) consumerWritesOf(body map[string]any) ([]ConsumerWrite, error) {
 	}
 	return out, nil
 }
+
+// noneToAllocate is the text about an unknown provider in a write of allocations.
+const noneToAllocate = "Allocation for resource provider '%s' that does not exist."
 
 // writeAllocations writes, and answers a refusal as Placement does; missing begins the text about an unknown class.
 func (c *call) writeAllocations(w Write, missing string) error {
@@ -194,16 +192,15 @@ func (c *call) writeAllocations(w Write, missing string) error {
 		}
 		return c.explainConsumer(w.Consumers, r)
 	case ProviderNotFound:
-		return badRequest("Allocation for resource provider '%s' that does not exist.", r.Provider)
+		return badRequest(noneToAllocate, r.Provider)
 	}
 	const refused = "Unable to allocate inventory: %s"
 	return refusedAs(r, map[Reason]refusalFormat{
-		ClassNotFound:      {http.StatusBadRequest, "", missing + "%s"},
 		InventoryMissing:   {http.StatusConflict, "", refused},
 		InventoryRefused:   {http.StatusConflict, "", refused},
 		CapacityExceeded:   {http.StatusConflict, "", refused},
-		InventoryInUse:     {http.StatusConflict, codeInventoryInUse, "update conflict: %s"}, // of a reshape
-		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Inventory and/or allocations changed while attempting to allocate: %s"},
+		InventoryInUse:     {http.StatusConflict, CodeInventoryInUse, "update conflict: %s"}, // of a reshape
+		ProviderGeneration: {http.StatusConflict, CodeConcurrentUpdate, "Inventory and/or allocations changed while attempting to allocate: %s"},
 	})
 }
 
@@ -237,12 +234,10 @@ func (c *call) explainClass(consumers []ConsumerWrite, missing, class string) er
 		wanted = append(wanted, keys(w.Allocations)...)
 	}
 	for _, id := range wanted {
-		if _, err := c.provider(id); err != nil {
-			var e *apiError
-			if errors.As(err, &e) && e.status == http.StatusNotFound {
-				return badRequest("Allocation for resource provider '%s' that does not exist.", id)
-			}
+		if p, err := c.findProvider(id); err != nil {
 			return err
+		} else if p == nil {
+			return badRequest(noneToAllocate, id)
 		}
 	}
 	return badRequest("%s%s", missing, unknownName(ClassName, class))
@@ -262,7 +257,7 @@ func (c *call) explainConsumer(consumers []ConsumerWrite, r *Refusal) error {
 			return e
 		}
 	}
-	return conflict(codeConcurrentUpdate, "Inventory and/or allocations changed while attempting to allocate: %s", r.text())
+	return conflict(CodeConcurrentUpdate, "Inventory and/or allocations changed while attempting to allocate: %s", r.text())
 }
 
 // holdAlready reports whether the consumers are already as a write would leave them, apart from their generations.
@@ -294,9 +289,9 @@ func consumerConflict(w ConsumerWrite, held *Consumer) error {
 	}
 	switch {
 	case held == nil && w.Generation != nil:
-		return conflict(codeConcurrentUpdate, "consumer generation conflict - expected null but got %s", given)
+		return conflict(CodeConcurrentUpdate, "consumer generation conflict - expected null but got %s", given)
 	case held != nil && (w.Generation == nil || *w.Generation != held.Generation):
-		return conflict(codeConcurrentUpdate, "consumer generation conflict - expected %d but got %s", held.Generation, given)
+		return conflict(CodeConcurrentUpdate, "consumer generation conflict - expected %d but got %s", held.Generation, given)
 	}
 	return nil
 }
@@ -304,7 +299,7 @@ func consumerConflict(w ConsumerWrite, held *Consumer) error {
 func (c *call) deleteAllocations() error {
 	name := c.vars["consumer_uuid"]
 	none := notFound("No allocations for consumer '%s'", name)
-	id, ok := canonicalUUID(name)
+	id, ok := CanonicalUUID(name)
 	if !ok {
 		return none
 	}

@@ -22,15 +22,11 @@ const ruleUsages = "placement:usages"
 
 // may is Placement's default policy: admin and service may do all, a reader may only read the usages of its own
 // project.
-func (who *caller) may(rule string, c *call) bool {
+func (who *caller) may(rule string, query parameters) bool {
 	if slices.Contains(who.roles, "admin") || slices.Contains(who.roles, "service") {
 		return true
 	}
-	if rule != ruleUsages || !slices.Contains(who.roles, "reader") {
-		return false
-	}
-	query, err := parseQuery(c.r.URL.RawQuery)
-	return err == nil && who.project != "" && query.last("project_id") == who.project
+	return rule == ruleUsages && slices.Contains(who.roles, "reader") && who.project != "" && query.last("project_id") == who.project
 }
 
 // authenticator finds the caller of a request.

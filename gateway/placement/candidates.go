@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -120,7 +119,7 @@ func (c *call) candidateQuery() (CandidateQuery, error) {
 	}
 	policies := c.query.all("group_policy")
 	q.Isolate = len(policies) > 0 && policies[0] == "isolate"
-	if err := c.requestWide(&q); err != nil {
+	if err := c.readRequestWide(&q); err != nil {
 		return q, err
 	}
 	if err := c.readGroups(&q); err != nil {
@@ -144,8 +143,8 @@ func (c *call) candidateQuery() (CandidateQuery, error) {
 	return q, c.checkNames(q)
 }
 
-// requestWide reads root_required and same_subtree.
-func (c *call) requestWide(q *CandidateQuery) error {
+// readRequestWide reads root_required and same_subtree.
+func (c *call) readRequestWide(q *CandidateQuery) error {
 	if roots := c.query.all("root_required"); len(roots) > 1 {
 		return badParameter(codeDuplicateParameter, "Query parameter 'root_required' may be specified only once.")
 	} else if len(roots) == 1 {
@@ -201,7 +200,7 @@ func (c *call) readGroups(q *CandidateQuery) error {
 		case "member_of":
 			group.Aggregates, err = c.memberOf(suffix)
 		case "in_tree":
-			id, ok := canonicalUUID(strings.TrimSpace(p.value))
+			id, ok := CanonicalUUID(strings.TrimSpace(p.value))
 			if !ok {
 				err = badRequest("Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: %s", p.value)
 			}
@@ -216,35 +215,30 @@ func (c *call) readGroups(q *CandidateQuery) error {
 
 // checkGroups refuses groups without resources, except those that same_subtree names.
 func (c *call) checkGroups(q CandidateQuery) error {
-	var suffixes, bare []string
-	for _, g := range q.Groups {
-		suffixes = append(suffixes, g.Suffix)
-		if len(g.Resources) == 0 {
-			bare = append(bare, g.Suffix)
-		}
-	}
 	if c.version < sameSubtreeSince {
 		return checkOrphans(q.Groups)
 	}
-	if len(bare) == len(suffixes) {
-		return badParameter(codeMissingParameter, "There must be at least one resources or resources[$S] parameter.")
-	}
-	related := map[string]bool{}
-	for _, set := range q.SameSubtrees {
-		for _, suffix := range set {
-			related[suffix] = true
+	related := slices.Concat(q.SameSubtrees...)
+	var suffixes, alone []string
+	bare := 0
+	for _, g := range q.Groups {
+		suffixes = append(suffixes, g.Suffix)
+		if len(g.Resources) > 0 {
+			continue
+		}
+		bare++
+		if !slices.Contains(related, g.Suffix) {
+			alone = append(alone, g.Suffix)
 		}
 	}
-	alone := slices.DeleteFunc(slices.Clone(bare), func(suffix string) bool { return related[suffix] })
+	if bare == len(suffixes) {
+		return badParameter(codeMissingParameter, "There must be at least one resources or resources[$S] parameter.")
+	}
 	if len(alone) > 0 {
 		return badParameter(codeBadParameter, "Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - %s.", pyRepr(alone))
 	}
-	var unknown []string
-	for _, suffix := range slices.Sorted(maps.Keys(related)) {
-		if !slices.Contains(suffixes, suffix) {
-			unknown = append(unknown, suffix)
-		}
-	}
+	slices.Sort(related)
+	unknown := slices.DeleteFunc(slices.Compact(related), func(suffix string) bool { return slices.Contains(suffixes, suffix) })
 	if len(unknown) > 0 {
 		return badParameter(codeBadParameter, "Real suffixes should be specified in `same_subtree`: %s not found in %s.", pyRepr(unknown), pyRepr(suffixes))
 	}

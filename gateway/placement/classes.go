@@ -64,19 +64,10 @@ func (c *call) createClass() error {
 }
 
 func (c *call) putClass() error {
-	name := c.vars["name"]
-	if _, err := checkJSON(fmt.Appendf(nil, `{"name": "%s"}`, name), putClass); err != nil {
+	if _, err := checkJSON(fmt.Appendf(nil, `{"name": "%s"}`, c.vars["name"]), putClass); err != nil {
 		return err
 	}
-	created, err := c.Backend.PutName(c.ctx, ClassName, name)
-	if err != nil {
-		return err
-	}
-	c.setLocation("/resource_classes/" + name)
-	if created {
-		return c.replyEmpty(http.StatusCreated)
-	}
-	return c.replyEmpty(http.StatusNoContent)
+	return c.putName(ClassName, "/resource_classes/")
 }
 
 // renameClass is PUT before 1.7. A class in use cannot be renamed, since inventories and claims store its name.

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +15,13 @@ import (
 
 // Codes of errors, shown from microversion 1.23 on.
 const (
+	CodeInventoryInUse     = "placement.inventory.inuse"
+	CodeConcurrentUpdate   = "placement.concurrent_update"
+	CodeCannotDeleteParent = "placement.resource_provider.cannot_delete_parent"
+
 	codeUndefined          = "placement.undefined_code"
-	codeInventoryInUse     = "placement.inventory.inuse"
-	codeConcurrentUpdate   = "placement.concurrent_update"
 	codeDuplicateName      = "placement.duplicate_name"
 	codeProviderInUse      = "placement.resource_provider.inuse"
-	codeCannotDeleteParent = "placement.resource_provider.cannot_delete_parent"
 	codeProviderNotFound   = "placement.resource_provider.not_found"
 	codeDuplicateParameter = "placement.query.duplicate_key"
 	codeBadParameter       = "placement.query.bad_value"
@@ -89,36 +91,32 @@ type errorBody struct {
 	MinVersion string `json:"min_version,omitempty"`
 }
 
-// fail answers with an error. v is nil when the request's microversion is not known.
-func fail(w http.ResponseWriter, r *http.Request, id string, v *version, e *apiError) {
-	title := http.StatusText(e.status)
+// fail answers with an error.
+func (c *call) fail(e *apiError) {
 	explanation := explanations[e.status]
 	switch e.status {
 	case http.StatusMethodNotAllowed:
-		explanation = "The method " + r.Method + " is not allowed for this resource. "
+		explanation = "The method " + c.r.Method + " is not allowed for this resource. "
 	case http.StatusNotAcceptable:
-		explanation = "The resource could not be generated that was acceptable to your browser (content of type " + r.Header.Get("Accept") + ". "
+		explanation = "The resource could not be generated that was acceptable to your browser (content of type " + c.r.Header.Get("Accept") + ". "
 	case http.StatusUnsupportedMediaType:
-		explanation = "The request media type " + r.Header.Get("Content-Type") + " is not supported by this server. "
+		explanation = "The request media type " + c.r.Header.Get("Content-Type") + " is not supported by this server. "
 	}
 	detail := strings.ReplaceAll(strings.ReplaceAll(e.detail, "\r", ""), "\n", " ")
-	body := errorBody{Status: e.status, Title: title, Detail: explanation + "\n\n " + markup.ReplaceAllString(detail, "") + "  ", RequestID: id}
-	if v != nil && *v >= codesSince {
-		body.Code = codeUndefined
-		if e.code != "" {
-			body.Code = e.code
-		}
+	body := errorBody{Status: e.status, Title: http.StatusText(e.status), Detail: explanation + "\n\n " + markup.ReplaceAllString(detail, "") + "  ", RequestID: c.id}
+	if c.version >= codesSince {
+		body.Code = cmp.Or(e.code, codeUndefined)
 	}
 	if e.versions {
 		body.MinVersion, body.MaxVersion = minVersion.String(), maxVersion.String()
 	}
 	if e.allow != "" {
-		w.Header().Set("Allow", e.allow)
+		c.w.Header().Set("Allow", e.allow)
 	}
 	if e.retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(e.retryAfter))
+		c.w.Header().Set("Retry-After", strconv.Itoa(e.retryAfter))
 	}
-	writeJSON(w, e.status, map[string]any{"errors": []errorBody{body}})
+	writeJSON(c.w, e.status, map[string]any{"errors": []errorBody{body}})
 }
 
 // errorOf converts a handler's error to an answer.
@@ -161,7 +159,7 @@ func faultAs(f *fault.Error) *apiError {
 func (r *Refusal) text() string {
 	switch r.Reason {
 	case ProviderNotFound:
-		return "No resource provider with uuid " + r.Provider + " found"
+		return fmt.Sprintf(noProvider, r.Provider)
 	case ParentNotFound:
 		return "Object action create failed because: parent provider UUID does not exist."
 	case ProviderGeneration:
@@ -183,7 +181,7 @@ func (r *Refusal) text() string {
 	case ConsumerNotFound:
 		return fmt.Sprintf("No allocations for consumer '%s'", r.Consumer)
 	case ClassNotFound:
-		return unknownName(ClassName, r.Name+r.Class)
+		return unknownName(ClassName, r.Name)
 	case TraitNotFound:
 		return unknownName(TraitName, r.Name)
 	case ClassInUse:
@@ -223,7 +221,7 @@ func refusedAs(r *Refusal, formats map[Reason]refusalFormat) *apiError {
 	case AgentTree:
 		return conflict(CodeAgentTree, "%s", r.text())
 	case ProviderGeneration, ConsumerGeneration:
-		return conflict(codeConcurrentUpdate, "%s", r.text())
+		return conflict(CodeConcurrentUpdate, "%s", r.text())
 	case ParentNotFound, ReparentRefused:
 		return badRequest("%s", r.text())
 	}

@@ -9,14 +9,14 @@ const inventoryRules = "placement:resource_providers:inventories:"
 
 var inventoryResources = []resource{
 	at("/resource_providers/{uuid}/inventories",
-		endpoint{method: http.MethodGet, accepts: true, rule: inventoryRules + "list", serve: (*call).listInventories},
-		endpoint{method: http.MethodPost, takes: true, rule: inventoryRules + "create", serve: (*call).createInventory},
-		endpoint{method: http.MethodPut, takes: true, rule: inventoryRules + "update", serve: (*call).setInventories},
-		endpoint{method: http.MethodDelete, since: 5, older: http.StatusMethodNotAllowed, rule: inventoryRules + "delete", serve: (*call).deleteInventories}),
+		endpoint{method: http.MethodGet, accepts: true, rule: inventoryRules + "list", serve: onProvider(noProvider+" : "+noProvider, (*call).listInventories)},
+		endpoint{method: http.MethodPost, takes: true, rule: inventoryRules + "create", serve: onProvider(noProvider, (*call).createInventory)},
+		endpoint{method: http.MethodPut, takes: true, rule: inventoryRules + "update", serve: onProvider(noProvider, (*call).setInventories)},
+		endpoint{method: http.MethodDelete, since: 5, older: http.StatusMethodNotAllowed, rule: inventoryRules + "delete", serve: onProvider(noProvider, (*call).deleteInventories)}),
 	at("/resource_providers/{uuid}/inventories/{resource_class}",
-		endpoint{method: http.MethodGet, accepts: true, rule: inventoryRules + "show", serve: (*call).showInventory},
-		endpoint{method: http.MethodPut, takes: true, rule: inventoryRules + "update", serve: (*call).updateInventory},
-		endpoint{method: http.MethodDelete, rule: inventoryRules + "delete", serve: (*call).deleteInventory}),
+		endpoint{method: http.MethodGet, accepts: true, rule: inventoryRules + "show", serve: onProvider(noProvider+" : "+noProvider, (*call).showInventory)},
+		endpoint{method: http.MethodPut, takes: true, rule: inventoryRules + "update", serve: onProvider(noProvider, (*call).updateInventory)},
+		endpoint{method: http.MethodDelete, rule: inventoryRules + "delete", serve: onProvider(noProvider, (*call).deleteInventory)}),
 }
 
 // reservedAllSince: from this microversion on, reserved may equal the total.
@@ -71,19 +71,11 @@ func (c *call) writeInventories(p *Provider, list map[string]Inventory, formats 
 	return formatted(err, formats)
 }
 
-func (c *call) listInventories() error {
-	p, err := c.shownProvider(" : ")
-	if err != nil {
-		return err
-	}
+func (c *call) listInventories(p *Provider) error {
 	return c.reply(http.StatusOK, showsInventories(p.Inventories, p.Generation))
 }
 
-func (c *call) showInventory() error {
-	p, err := c.shownProvider(" : ")
-	if err != nil {
-		return err
-	}
+func (c *call) showInventory(p *Provider) error {
 	class := c.vars["resource_class"]
 	i, ok := p.Inventories[class]
 	if !ok {
@@ -92,8 +84,8 @@ func (c *call) showInventory() error {
 	return c.reply(http.StatusOK, shownInventory{i, p.Generation})
 }
 
-func (c *call) createInventory() error {
-	p, body, err := c.providerAndObject(postInventory)
+func (c *call) createInventory(p *Provider) error {
+	body, err := c.object(postInventory)
 	if err != nil {
 		return err
 	}
@@ -106,7 +98,7 @@ func (c *call) createInventory() error {
 		return err
 	}
 	if _, has := p.Inventories[class]; has {
-		return conflict(codeConcurrentUpdate, "Update conflict: the resource provider has an inventory of class %s", class)
+		return conflict(CodeConcurrentUpdate, "Update conflict: the resource provider has an inventory of class %s", class)
 	}
 	list := maps.Clone(p.Inventories)
 	if list == nil {
@@ -114,8 +106,7 @@ func (c *call) createInventory() error {
 	}
 	list[class] = i
 	if err := c.writeInventories(p, list, map[Reason]refusalFormat{
-		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Update conflict: %s"},
-		ClassNotFound:      {http.StatusBadRequest, "", prefix + p.UUID + ": %s"},
+		ProviderGeneration: {http.StatusConflict, CodeConcurrentUpdate, "Update conflict: %s"},
 	}); err != nil {
 		return err
 	}
@@ -123,22 +114,21 @@ func (c *call) createInventory() error {
 	return c.reply(http.StatusCreated, shownInventory{i, p.Generation + 1})
 }
 
-func (c *call) setInventories() error {
-	p, body, err := c.providerAndObject(putInventories)
+func (c *call) setInventories(p *Provider) error {
+	body, err := c.object(putInventories)
 	if err != nil {
 		return err
 	}
 	if integerOf(body["resource_provider_generation"]) != p.Generation {
-		return conflict(codeConcurrentUpdate, "resource provider generation conflict")
+		return conflict(CodeConcurrentUpdate, "resource provider generation conflict")
 	}
 	list, err := c.inventoriesOf(p, body["inventories"].(map[string]any))
 	if err != nil {
 		return err
 	}
 	if err := c.writeInventories(p, list, map[Reason]refusalFormat{
-		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "update conflict: %s"},
-		InventoryInUse:     {http.StatusConflict, codeInventoryInUse, "update conflict: %s"},
-		ClassNotFound:      {http.StatusBadRequest, "", "Unknown resource class in inventory for resource provider " + p.UUID + ": %s"},
+		ProviderGeneration: {http.StatusConflict, CodeConcurrentUpdate, "update conflict: %s"},
+		InventoryInUse:     {http.StatusConflict, CodeInventoryInUse, "update conflict: %s"},
 	}); err != nil {
 		return err
 	}
@@ -168,14 +158,14 @@ func (c *call) inventoriesOf(p *Provider, body map[string]any) (map[string]Inven
 	return list, c.checkKnown(ClassName, keys(body), "Unknown resource class in inventory for resource provider "+p.UUID+": ")
 }
 
-func (c *call) updateInventory() error {
-	p, body, err := c.providerAndObject(putInventory)
+func (c *call) updateInventory(p *Provider) error {
+	body, err := c.object(putInventory)
 	if err != nil {
 		return err
 	}
 	class := c.vars["resource_class"]
 	if integerOf(body["resource_provider_generation"]) != p.Generation {
-		return conflict(codeConcurrentUpdate, "resource provider generation conflict")
+		return conflict(CodeConcurrentUpdate, "resource provider generation conflict")
 	}
 	i := inventoryOf(body)
 	if err := c.checkCapacity(p, class, i, "Unable to update inventory for resource provider "); err != nil {
@@ -190,18 +180,14 @@ func (c *call) updateInventory() error {
 	list := maps.Clone(p.Inventories)
 	list[class] = i
 	if err := c.writeInventories(p, list, map[Reason]refusalFormat{
-		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "update conflict: %s"},
+		ProviderGeneration: {http.StatusConflict, CodeConcurrentUpdate, "update conflict: %s"},
 	}); err != nil {
 		return err
 	}
 	return c.reply(http.StatusOK, shownInventory{i, p.Generation + 1})
 }
 
-func (c *call) deleteInventory() error {
-	p, err := c.provider(c.vars["uuid"])
-	if err != nil {
-		return err
-	}
+func (c *call) deleteInventory(p *Provider) error {
 	class := c.vars["resource_class"]
 	if err := c.mustExist(ClassName, class, "No inventory of class "+class+" found for delete: "); err != nil {
 		return err
@@ -212,24 +198,20 @@ func (c *call) deleteInventory() error {
 	list := maps.Clone(p.Inventories)
 	delete(list, class)
 	if err := c.writeInventories(p, list, map[Reason]refusalFormat{
-		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, "Unable to delete inventory of class " + class + ": %s"},
-		InventoryInUse:     {http.StatusConflict, codeConcurrentUpdate, "Unable to delete inventory of class " + class + ": %s"},
+		ProviderGeneration: {http.StatusConflict, CodeConcurrentUpdate, "Unable to delete inventory of class " + class + ": %s"},
+		InventoryInUse:     {http.StatusConflict, CodeConcurrentUpdate, "Unable to delete inventory of class " + class + ": %s"},
 	}); err != nil {
 		return err
 	}
 	return c.replyEmpty(http.StatusNoContent)
 }
 
-func (c *call) deleteInventories() error {
-	p, err := c.provider(c.vars["uuid"])
-	if err != nil {
-		return err
-	}
+func (c *call) deleteInventories(p *Provider) error {
 	changed := "Unable to delete inventory for resource provider " + p.UUID +
 		" because the inventory was updated by another process. Please retry your request.%.0s"
 	if err := c.writeInventories(p, map[string]Inventory{}, map[Reason]refusalFormat{
-		ProviderGeneration: {http.StatusConflict, codeConcurrentUpdate, changed},
-		InventoryInUse:     {http.StatusConflict, codeInventoryInUse, "%s"},
+		ProviderGeneration: {http.StatusConflict, CodeConcurrentUpdate, changed},
+		InventoryInUse:     {http.StatusConflict, CodeInventoryInUse, "%s"},
 	}); err != nil {
 		return err
 	}

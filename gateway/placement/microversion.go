@@ -21,7 +21,7 @@ const (
 func (v version) String() string { return "1." + strconv.Itoa(int(v)) }
 
 // versionOf reads the microversion that a request asks for: 1.0 when it names none for Placement.
-func versionOf(h http.Header) (version, *apiError) {
+func versionOf(h http.Header) (version, error) {
 	wanted := ""
 	values := strings.Split(strings.Join(h.Values(versionHeader), ","), ",")
 	for i := len(values) - 1; i >= 0 && wanted == ""; i-- {

@@ -12,9 +12,9 @@ var providerResources = []resource{
 		endpoint{method: http.MethodGet, accepts: true, rule: "placement:resource_providers:list", serve: (*call).listProviders},
 		endpoint{method: http.MethodPost, takes: true, rule: "placement:resource_providers:create", serve: (*call).createProvider}),
 	at("/resource_providers/{uuid}",
-		endpoint{method: http.MethodGet, accepts: true, rule: "placement:resource_providers:show", serve: (*call).showProvider},
-		endpoint{method: http.MethodDelete, rule: "placement:resource_providers:delete", serve: (*call).deleteProvider},
-		endpoint{method: http.MethodPut, takes: true, rule: "placement:resource_providers:update", serve: (*call).updateProvider}),
+		endpoint{method: http.MethodGet, accepts: true, rule: "placement:resource_providers:show", serve: onProvider(noProvider, (*call).showProvider)},
+		endpoint{method: http.MethodDelete, rule: "placement:resource_providers:delete", serve: onProvider(noProvider+" for delete", (*call).deleteProvider)},
+		endpoint{method: http.MethodPut, takes: true, rule: "placement:resource_providers:update", serve: onProvider(noProvider, (*call).updateProvider)}),
 }
 
 const (
@@ -24,41 +24,40 @@ const (
 	providerBodySince version = 20
 )
 
-// provider reads the provider of a uuid from the path or a body; 404 if there is none.
-func (c *call) provider(name string) (*Provider, error) {
-	return c.providerOr(name, "No resource provider with uuid "+name+" found")
-}
+// noProvider is the text about an unknown uuid.
+const noProvider = "No resource provider with uuid %[1]s found"
 
-// providerOr is provider with another text for the 404.
-func (c *call) providerOr(name, missing string) (*Provider, error) {
-	canonical, ok := canonicalUUID(name)
+// findProvider reads the provider of a uuid from the path or a body; nil if there is none.
+func (c *call) findProvider(name string) (*Provider, error) {
+	canonical, ok := CanonicalUUID(name)
 	if !ok || len(name) != len(canonical) {
-		return nil, notFound("%s", missing)
+		return nil, nil
 	}
 	list, err := c.Backend.Providers(c.ctx, ProviderQuery{UUIDs: []string{canonical}, Cell: c.cell})
-	if err != nil {
+	if err != nil || len(list) == 0 {
 		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, notFound("%s", missing)
 	}
 	return list[0], nil
 }
 
-// shownProvider reads the provider in the path, with a 404 that has its text twice, as reads of its contents give it.
-func (c *call) shownProvider(separator string) (*Provider, error) {
-	missing := "No resource provider with uuid " + c.vars["uuid"] + " found"
-	return c.providerOr(c.vars["uuid"], missing+separator+missing)
+// provider is findProvider with a 404 if there is none; missing is the format of its text for the uuid.
+func (c *call) provider(name, missing string) (*Provider, error) {
+	p, err := c.findProvider(name)
+	if err == nil && p == nil {
+		return nil, notFound(missing, name)
+	}
+	return p, err
 }
 
-// providerAndObject reads the provider in the path, then the request's object.
-func (c *call) providerAndObject(s *schema) (*Provider, map[string]any, error) {
-	p, err := c.provider(c.vars["uuid"])
-	if err != nil {
-		return nil, nil, err
+// onProvider serves a request with the provider in its path; missing is as for provider.
+func onProvider(missing string, serve func(*call, *Provider) error) func(*call) error {
+	return func(c *call) error {
+		p, err := c.provider(c.vars["uuid"], missing)
+		if err != nil {
+			return err
+		}
+		return serve(c, p)
 	}
-	body, err := c.object(s)
-	return p, body, err
 }
 
 type link struct {
@@ -91,11 +90,7 @@ func orNull(s string) any {
 	return s
 }
 
-func (c *call) showProvider() error {
-	p, err := c.provider(c.vars["uuid"])
-	if err != nil {
-		return err
-	}
+func (c *call) showProvider(p *Provider) error {
 	return c.reply(http.StatusOK, c.showsProvider(p))
 }
 
@@ -128,11 +123,11 @@ func (c *call) providerQuery() (ProviderQuery, error) {
 		return q, err
 	}
 	if id := c.query.last("uuid"); id != "" {
-		canonical, _ := canonicalUUID(id) // the schema has checked it
+		canonical, _ := CanonicalUUID(id) // the schema has checked it
 		q.UUIDs = []string{canonical}
 	}
 	if id := c.query.last("in_tree"); id != "" {
-		q.InTree, _ = canonicalUUID(id)
+		q.InTree, _ = CanonicalUUID(id)
 	}
 	if c.query.has("resources") {
 		if q.Resources, err = parseResources(c.query.last("resources")); err != nil {
@@ -149,7 +144,7 @@ func (c *call) providerQuery() (ProviderQuery, error) {
 func parentOf(body map[string]any) (parent string, named bool) {
 	value, named := body["parent_provider_uuid"]
 	if s, ok := value.(string); ok {
-		parent, _ = canonicalUUID(s) // the schema has checked it
+		parent, _ = CanonicalUUID(s) // the schema has checked it
 	}
 	return parent, named
 }
@@ -162,7 +157,7 @@ func (c *call) createProvider() error {
 	name := body["name"].(string)
 	id := uuid.NewString()
 	if given, ok := body["uuid"].(string); ok {
-		id, _ = canonicalUUID(given)
+		id, _ = CanonicalUUID(given)
 	}
 	parent, _ := parentOf(body)
 	refuse := func(reason string) error {
@@ -191,33 +186,28 @@ func (c *call) createProvider() error {
 	if c.version < providerBodySince {
 		return c.replyEmpty(http.StatusCreated)
 	}
-	p, err := c.provider(id)
+	p, err := c.provider(id, noProvider)
 	if err != nil {
 		return err
 	}
 	return c.reply(http.StatusOK, c.showsProvider(p))
 }
 
-func (c *call) deleteProvider() error {
+func (c *call) deleteProvider(p *Provider) error {
 	id := c.vars["uuid"]
-	missing := "No resource provider with uuid " + id + " found for delete"
-	p, err := c.providerOr(id, missing)
-	if err != nil {
-		return err
-	}
-	err = c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{{UUID: p.UUID, Delete: true}}})
+	err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{{UUID: p.UUID, Delete: true}}})
 	if err != nil {
 		return formatted(err, map[Reason]refusalFormat{
 			ProviderNotFound:       {http.StatusNotFound, "", "%s for delete"},
 			ProviderHasAllocations: {http.StatusConflict, codeProviderInUse, "Unable to delete resource provider " + id + ": %s"},
-			ProviderHasChildren:    {http.StatusConflict, codeCannotDeleteParent, "Unable to delete parent resource provider " + id + ": %s"},
+			ProviderHasChildren:    {http.StatusConflict, CodeCannotDeleteParent, "Unable to delete parent resource provider " + id + ": %s"},
 		})
 	}
 	return c.replyEmpty(http.StatusNoContent)
 }
 
-func (c *call) updateProvider() error {
-	p, body, err := c.providerAndObject(putProvider.at(c.version))
+func (c *call) updateProvider(p *Provider) error {
+	body, err := c.object(putProvider.at(c.version))
 	if err != nil {
 		return err
 	}
@@ -239,7 +229,7 @@ func (c *call) updateProvider() error {
 			ReparentRefused: {http.StatusBadRequest, "", prefix + "%s"},
 		})
 	}
-	if p, err = c.provider(p.UUID); err != nil {
+	if p, err = c.provider(p.UUID, noProvider); err != nil {
 		return err
 	}
 	return c.reply(http.StatusOK, c.showsProvider(p))

@@ -192,7 +192,7 @@ func (c *call) memberOf(suffix string) (NameFilter, error) {
 			names = strings.Split(list, ",")
 		}
 		for i, name := range names {
-			canonical, ok := canonicalUUID(name)
+			canonical, ok := CanonicalUUID(name)
 			if !ok {
 				return out, badRequest("Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: %s", name)
 			}
@@ -228,9 +228,9 @@ func numberOf(v any) float64 {
 	return f
 }
 
-// canonicalUUID gives a uuid in lower case with dashes. It accepts the forms that Placement (oslo's is_uuid_like)
+// CanonicalUUID gives a uuid in lower case with dashes. It accepts the forms that Placement (oslo's is_uuid_like)
 // accepts: without dashes, in braces, after urn:uuid:.
-func canonicalUUID(s string) (string, bool) {
+func CanonicalUUID(s string) (string, bool) {
 	hex := strings.ReplaceAll(s, "urn:", "")
 	hex = strings.ReplaceAll(hex, "uuid:", "")
 	hex = strings.ToLower(strings.ReplaceAll(strings.Trim(hex, "{}"), "-", ""))

@@ -1,9 +1,6 @@
 package placement
 
-import (
-	"errors"
-	"net/http"
-)
+import "net/http"
 
 var reshaperResources = []resource{
 	at("/reshaper", endpoint{method: http.MethodPost, since: 30, takes: true, rule: "placement:reshaper:reshape", serve: (*call).reshape}),
@@ -34,16 +31,15 @@ func (c *call) reshape() error {
 }
 
 func (c *call) reshapedProvider(id string, body map[string]any) (ProviderWrite, error) {
-	p, err := c.provider(id)
+	p, err := c.findProvider(id)
+	if err == nil && p == nil {
+		err = badParameter(codeProviderNotFound, "Resource provider %[1]s in inventories not found: "+noProvider, id)
+	}
 	if err != nil {
-		var e *apiError
-		if errors.As(err, &e) && e.status == http.StatusNotFound {
-			return ProviderWrite{}, badParameter(codeProviderNotFound, "Resource provider %[1]s in inventories not found: No resource provider with uuid %[1]s found", id)
-		}
 		return ProviderWrite{}, err
 	}
 	if n := integerOf(body["resource_provider_generation"]); n != p.Generation {
-		return ProviderWrite{}, conflict(codeConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d", id, p.Generation, n)
+		return ProviderWrite{}, conflict(CodeConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d", id, p.Generation, n)
 	}
 	given := body["inventories"].(map[string]any)
 	list := inventoriesIn(given)

@@ -76,6 +76,10 @@ func (s *schema) check(v any) *violation {
 	return first
 }
 
+// report adds a violation of a keyword.
+type report func(keyword, format string, args ...any)
+
+// walk adds how v, at path, breaks the schema.
 func (s *schema) walk(v any, path []string, all *[]*violation) {
 	bad := func(keyword, format string, args ...any) {
 		*all = append(*all, &violation{text: fmt.Sprintf(format, args...), keyword: keyword, path: slices.Clone(path)})
@@ -116,7 +120,7 @@ func (s *schema) walk(v any, path []string, all *[]*violation) {
 	}
 }
 
-func (s *schema) walkText(v string, bad func(keyword, format string, args ...any)) {
+func (s *schema) walkText(v string, bad report) {
 	if strings.ContainsRune(v, 0) {
 		bad("format", "%s has a NUL character, which no text may have", pyRepr(v))
 	}
@@ -131,7 +135,7 @@ func (s *schema) walkText(v string, bad func(keyword, format string, args ...any
 		bad("pattern", "%s does not match %s", pyRepr(v), pyRepr(s.pattern.String()))
 	}
 	if s.uuid {
-		if _, ok := canonicalUUID(v); !ok {
+		if _, ok := CanonicalUUID(v); !ok {
 			bad("format", "%s is not a 'uuid'", pyRepr(v))
 		}
 	}
@@ -140,7 +144,7 @@ func (s *schema) walkText(v string, bad func(keyword, format string, args ...any
 	}
 }
 
-func (s *schema) walkNumber(v json.Number, bad func(keyword, format string, args ...any)) {
+func (s *schema) walkNumber(v json.Number, bad report) {
 	n, ok := new(big.Float).SetString(v.String())
 	if !ok {
 		return
@@ -153,7 +157,7 @@ func (s *schema) walkNumber(v json.Number, bad func(keyword, format string, args
 	}
 }
 
-func (s *schema) walkObject(v map[string]any, path []string, bad func(keyword, format string, args ...any), all *[]*violation) {
+func (s *schema) walkObject(v map[string]any, path []string, bad report, all *[]*violation) {
 	if len(v) < s.minProperties {
 		bad("minProperties", "%s does not have enough properties", pyRepr(v))
 	}

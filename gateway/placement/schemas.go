@@ -20,16 +20,12 @@ var (
 	customName = regexp.MustCompile("^CUSTOM_[A-Z0-9_]+$")
 )
 
-func number(n float64) *float64 { return &n }
-
-func text(maxLength int) *schema { return &schema{types: []string{"string"}, maxLength: maxLength} }
-
-func texts(minLength, maxLength int) *schema {
+func text(minLength, maxLength int) *schema {
 	return &schema{types: []string{"string"}, minLength: minLength, maxLength: maxLength}
 }
 
-func integer(min, max float64) *schema {
-	return &schema{types: []string{"integer"}, minimum: number(min), maximum: number(max)}
+func integer(least float64) *schema {
+	return &schema{types: []string{"integer"}, minimum: &least, maximum: new(float64(maxInt))}
 }
 
 var (
@@ -84,8 +80,8 @@ func (list versioned) at(v version) *schema {
 
 // Providers.
 var (
-	postProvider0  = object(map[string]*schema{"name": text(200), "uuid": uuidText}, "name")
-	putProvider0   = object(map[string]*schema{"name": text(200)}, "name")
+	postProvider0  = object(map[string]*schema{"name": text(0, 200), "uuid": uuidText}, "name")
+	putProvider0   = object(map[string]*schema{"name": text(0, 200)}, "name")
 	parentUUID     = &schema{nullOrUUID: true}
 	postProvider   = versioned{{14, postProvider0.with("parent_provider_uuid", parentUUID, false)}, {0, postProvider0}}
 	putProvider    = versioned{{14, putProvider0.with("parent_provider_uuid", parentUUID, false)}, {0, putProvider0}}
@@ -106,12 +102,12 @@ var (
 var (
 	inventoryFields = map[string]*schema{
 		"resource_provider_generation": anyInteger,
-		"total":                        integer(1, maxInt),
-		"reserved":                     integer(0, maxInt),
-		"min_unit":                     integer(1, maxInt),
-		"max_unit":                     integer(1, maxInt),
-		"step_size":                    integer(1, maxInt),
-		"allocation_ratio":             {types: []string{"number"}, maximum: number(maxFloat)},
+		"total":                        integer(1),
+		"reserved":                     integer(0),
+		"min_unit":                     integer(1),
+		"max_unit":                     integer(1),
+		"step_size":                    integer(1),
+		"allocation_ratio":             {types: []string{"number"}, maximum: new(maxFloat)},
 	}
 	putInventory   = object(inventoryFields, "total", "resource_provider_generation")
 	inventoryEntry = object(inventoryFields, "total")
@@ -125,7 +121,7 @@ var (
 // Traits, aggregates and classes.
 var (
 	customTrait   = &schema{types: []string{"string"}, minLength: 1, maxLength: 255, pattern: customName}
-	putTraits     = object(map[string]*schema{"traits": {types: []string{"array"}, items: texts(1, 255)}, "resource_provider_generation": anyInteger}, "traits", "resource_provider_generation")
+	putTraits     = object(map[string]*schema{"traits": {types: []string{"array"}, items: text(1, 255)}, "resource_provider_generation": anyInteger}, "traits", "resource_provider_generation")
 	listTraits    = object(map[string]*schema{"name": anyText, "associated": anyText})
 	aggregateList = &schema{types: []string{"array"}, items: uuidText, unique: true}
 	putAggregates = versioned{
@@ -137,8 +133,8 @@ var (
 
 // Allocations.
 var (
-	amounts     = mapOf(className, integer(1, maxInt), 1)
-	owner       = texts(1, 255)
+	amounts     = mapOf(className, integer(1), 1)
+	owner       = text(1, 255)
 	allocation0 = object(map[string]*schema{"allocations": {types: []string{"array"}, minItems: 1, items: object(map[string]*schema{
 		"resource_provider": object(map[string]*schema{"uuid": uuidText}, "uuid"), "resources": amounts,
 	}, "resource_provider", "resources")}}, "allocations")

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,20 +19,9 @@ var traitResources = []resource{
 		endpoint{method: http.MethodPut, since: traitsSince, rule: traitRules + "update", serve: (*call).putTrait},
 		endpoint{method: http.MethodDelete, since: traitsSince, rule: traitRules + "delete", serve: (*call).deleteTrait}),
 	at("/resource_providers/{uuid}/traits",
-		endpoint{method: http.MethodGet, since: traitsSince, accepts: true, rule: providerTraitRules + "list", serve: (*call).listProviderTraits},
+		endpoint{method: http.MethodGet, since: traitsSince, accepts: true, rule: providerTraitRules + "list", serve: onProvider(noProvider+": "+noProvider, (*call).listProviderTraits)},
 		endpoint{method: http.MethodPut, since: traitsSince, takes: true, rule: providerTraitRules + "update", serve: (*call).setProviderTraits},
-		endpoint{method: http.MethodDelete, since: traitsSince, rule: providerTraitRules + "delete", serve: (*call).deleteProviderTraits}),
-}
-
-// allNames lists standard and custom names, sorted.
-func (c *call) allNames(kind NameKind) ([]string, error) {
-	custom, err := c.Backend.Names(c.ctx, kind)
-	if err != nil {
-		return nil, err
-	}
-	all := append(StandardNames(kind), custom...)
-	slices.Sort(all)
-	return all, nil
+		endpoint{method: http.MethodDelete, since: traitsSince, rule: providerTraitRules + "delete", serve: onProvider(noProvider, (*call).deleteProviderTraits)}),
 }
 
 func (c *call) listTraits() error {
@@ -96,20 +84,10 @@ func (c *call) showTrait() error {
 }
 
 func (c *call) putTrait() error {
-	name := c.vars["name"]
-	if customTrait.check(name) != nil {
+	if customTrait.check(c.vars["name"]) != nil {
 		return badRequest(`The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix "CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"`)
 	}
-	created, err := c.Backend.PutName(c.ctx, TraitName, name)
-	if err != nil {
-		return err
-	}
-	c.setLocation("/traits/" + name)
-	c.markFresh()
-	if created {
-		return c.replyEmpty(http.StatusCreated)
-	}
-	return c.replyEmpty(http.StatusNoContent)
+	return c.putName(TraitName, "/traits/")
 }
 
 func (c *call) deleteTrait() error {
@@ -130,30 +108,26 @@ func showsTraits(names []string, generation int64) map[string]any {
 	return map[string]any{"traits": names, "resource_provider_generation": generation}
 }
 
-func (c *call) listProviderTraits() error {
-	p, err := c.shownProvider(": ")
-	if err != nil {
-		return err
-	}
+func (c *call) listProviderTraits(p *Provider) error {
 	return c.reply(http.StatusOK, showsTraits(p.Traits, p.Generation))
 }
 
 // changedGeneration is the error of a write of traits or aggregates with a generation that is not the provider's.
-var changedGeneration = conflict(codeConcurrentUpdate, "Resource provider's generation already changed. Please update the generation and try again.")
+var changedGeneration = conflict(CodeConcurrentUpdate, "Resource provider's generation already changed. Please update the generation and try again.")
 
 func (c *call) setProviderTraits() error {
 	body, err := c.object(putTraits)
 	if err != nil {
 		return err
 	}
-	p, err := c.provider(c.vars["uuid"])
+	p, err := c.provider(c.vars["uuid"], noProvider)
 	if err != nil {
 		return err
 	}
 	if given := integerOf(body["resource_provider_generation"]); given != p.Generation {
 		// This write changes nothing, and is refused: for an agent's tree with AgentTree, whatever the generation.
 		err := c.Backend.Write(c.ctx, Write{Providers: []ProviderWrite{{UUID: p.UUID, Generation: &given}}})
-		if reason := new(Refusal); errors.As(err, &reason) && reason.Reason == AgentTree {
+		if ReasonOf(err) == AgentTree {
 			return err
 		}
 		return changedGeneration
@@ -179,7 +153,7 @@ func (c *call) setProviderTraits() error {
 	}
 	generation, err := c.writeTraits(p, names)
 	if err != nil {
-		return formatted(err, map[Reason]refusalFormat{TraitNotFound: {http.StatusBadRequest, "", "%s"}})
+		return err
 	}
 	return c.reply(http.StatusOK, showsTraits(names, generation))
 }
@@ -194,11 +168,7 @@ func (c *call) writeTraits(p *Provider, names []string) (int64, error) {
 	}})
 }
 
-func (c *call) deleteProviderTraits() error {
-	p, err := c.provider(c.vars["uuid"])
-	if err != nil {
-		return err
-	}
+func (c *call) deleteProviderTraits(p *Provider) error {
 	if _, err := c.writeTraits(p, nil); err != nil {
 		return err
 	}

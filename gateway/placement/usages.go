@@ -1,23 +1,20 @@
 package placement
 
 import (
+	"maps"
 	"net/http"
 )
 
 var usageResources = []resource{
 	at("/resource_providers/{uuid}/usages",
-		endpoint{method: http.MethodGet, accepts: true, rule: "placement:resource_providers:usages", serve: (*call).listProviderUsages}),
+		endpoint{method: http.MethodGet, accepts: true, rule: "placement:resource_providers:usages", serve: onProvider(noProvider+": "+noProvider, (*call).listProviderUsages)}),
 	at("/usages",
 		endpoint{method: http.MethodGet, since: 9, accepts: true, rule: ruleUsages, serve: (*call).listUsages}),
 }
 
 const consumerTypesSince version = 38
 
-func (c *call) listProviderUsages() error {
-	p, err := c.shownProvider(": ")
-	if err != nil {
-		return err
-	}
+func (c *call) listProviderUsages(p *Provider) error {
 	used := map[string]int64{}
 	for class := range p.Inventories {
 		used[class] = p.Used[class]
@@ -37,21 +34,18 @@ func (c *call) listUsages() error {
 	if err != nil {
 		return err
 	}
-	byType := map[string]any{}
-	var one Usage
-	for _, u := range list {
-		one = u
-		out := map[string]int64{"consumer_count": u.Consumers}
-		for class, n := range u.Resources {
-			out[class] = n
+	if c.version < consumerTypesSince {
+		sum := map[string]int64{}
+		for _, u := range list { // at most one
+			sum = u.Resources
 		}
+		return c.reply(http.StatusOK, map[string]any{"usages": sum})
+	}
+	byType := map[string]any{}
+	for _, u := range list {
+		out := map[string]int64{"consumer_count": u.Consumers}
+		maps.Copy(out, u.Resources)
 		byType[u.Type] = out
 	}
-	if c.version >= consumerTypesSince {
-		return c.reply(http.StatusOK, map[string]any{"usages": byType})
-	}
-	if one.Resources == nil {
-		one.Resources = map[string]int64{}
-	}
-	return c.reply(http.StatusOK, map[string]any{"usages": one.Resources})
+	return c.reply(http.StatusOK, map[string]any{"usages": byType})
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -93,7 +92,7 @@ func Proxy(base string, transport http.RoundTripper, log *slog.Logger) (http.Han
 	return &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
-			_, path := splitCell(r.In.URL.Path)
+			_, path := placement.SplitCell(r.In.URL.Path)
 			r.Out.URL.Path, r.Out.URL.RawPath = path, ""
 			r.SetURL(target)
 			r.SetXForwarded()
@@ -107,19 +106,9 @@ func Proxy(base string, transport http.RoundTripper, log *slog.Logger) (http.Han
 	}, nil
 }
 
-// splitCell splits /cells/NAME/… into the cell and the path below, as the Placement API of the cells does.
-func splitCell(path string) (cell, rest string) {
-	below, ok := strings.CutPrefix(path, "/cells/")
-	if !ok {
-		return "", path
-	}
-	cell, rest, _ = strings.Cut(below, "/")
-	return cell, "/" + rest
-}
-
 // ServeHTTP forwards a request, and queues the objects that it wrote for a copy.
 func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	cell, path := splitCell(r.URL.Path)
+	cell, path := placement.SplitCell(r.URL.Path)
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		t.forwardRead(w, r, path)
 		return

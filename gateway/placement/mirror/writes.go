@@ -133,7 +133,7 @@ func (c *Client) deleteProvider(ctx context.Context, uuid, path string) error {
 		return refused
 	}
 	why := placement.ProviderHasAllocations
-	if e := err.(*AnswerError); e.Code == "placement.resource_provider.cannot_delete_parent" {
+	if e := err.(*AnswerError); e.Code == placement.CodeCannotDeleteParent {
 		why = placement.ProviderHasChildren
 	}
 	return &placement.Refusal{Reason: why, Provider: uuid, Detail: err.Error()}
@@ -177,7 +177,7 @@ func contentsRefused(err error, uuid string) error {
 		return refused
 	}
 	why := placement.ProviderGeneration
-	if e := err.(*AnswerError); e.Code == "placement.inventory.inuse" {
+	if e := err.(*AnswerError); e.Code == placement.CodeInventoryInUse {
 		why = placement.InventoryInUse
 	}
 	return &placement.Refusal{Reason: why, Provider: uuid, Detail: err.Error()}
@@ -209,7 +209,7 @@ func (c *Client) writeConsumer(ctx context.Context, w *placement.ConsumerWrite) 
 	}
 	err := c.do(ctx, http.MethodPut, path, body, nil)
 	switch {
-	case statusOf(err) == http.StatusConflict && err.(*AnswerError).Code == "placement.concurrent_update":
+	case statusOf(err) == http.StatusConflict && err.(*AnswerError).Code == placement.CodeConcurrentUpdate:
 		return &placement.Refusal{Reason: placement.ConsumerGeneration, Consumer: w.UUID, Detail: err.Error()}
 	case statusOf(err) == http.StatusBadRequest:
 		return &placement.Refusal{Reason: placement.ProviderNotFound, Consumer: w.UUID, Detail: err.Error()}

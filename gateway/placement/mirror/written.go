@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"cellgate/gateway/placement"
 )
 
@@ -83,8 +81,8 @@ func writtenBy(method, requestPath string, body []byte, location, cell string) (
 
 // canonical gives a uuid in the form that Placement stores.
 func canonical(id string) string {
-	if u, err := uuid.Parse(id); err == nil {
-		return u.String()
+	if uuid, ok := placement.CanonicalUUID(id); ok {
+		return uuid
 	}
 	return id
 }
