@@ -2,7 +2,6 @@ package placement
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -72,15 +71,8 @@ func (s *Service) FindCandidates(ctx context.Context, req *cellv1.FindCandidates
 		return nil, err
 	}
 	found, err := placement.Candidates(trees, queryOf(req))
-	var bad *placement.QueryError
-	var much *placement.BoundError
-	switch {
-	case errors.As(err, &bad):
-		return nil, fault.New(fault.InvalidRequest, "%v", err)
-	case errors.As(err, &much):
-		return nil, fault.New(fault.InvalidRequest, "%v", err)
-	case err != nil:
-		return nil, err
+	if err != nil {
+		return nil, fault.New(fault.InvalidRequest, "%v", err) // QueryError or BoundError
 	}
 	out := &cellv1.FindCandidatesResponse{}
 	for _, r := range found.Requests {

@@ -265,7 +265,7 @@ func (n *naiveSearch) merge(pick []naiveChoice) (Request, bool) {
 		}
 	}
 	for _, a := range r.Allocations {
-		if !a.Provider.Inventory(a.Class).holds(a.Amount) {
+		if a.Amount > a.Provider.Inventory(a.Class).room() {
 			return r, false
 		}
 	}

@@ -82,10 +82,10 @@ func (s *search) allowed(n int) bool {
 	return true
 }
 
-// sumHolds reports whether a provider has room for all amounts of a class that the picked groups take.
+// sumHolds reports whether a provider has room for all amounts of a class that the picked groups take. Placement does
+// not check min_unit and step_size of sums.
 func (s *search) sumHolds(sl *slot, a *amount, n int) bool {
-	inv := s.provider(sl.pick).Inventory(a.class)
-	left := min(inv.MaxUnit, inv.Capacity()-inv.Used) - a.n
+	left := s.provider(sl.pick).Inventory(a.class).room() - a.n
 	for _, i := range s.order[:n] {
 		if o := &s.slots[i]; o.pick == sl.pick {
 			for j := range o.amounts {

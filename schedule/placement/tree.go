@@ -43,13 +43,11 @@ func Capacity(total, reserved int64, ratio float64) int64 {
 
 // fits reports whether one consumer can take the amount now.
 func (i *Inventory) fits(amount int64) bool {
-	return i.MinUnit <= amount && amount%i.StepSize == 0 && i.holds(amount)
+	return i.MinUnit <= amount && amount%i.StepSize == 0 && amount <= i.room()
 }
 
-// holds is fits for the sum of several groups' amounts: Placement does not check min_unit and step_size of sums.
-func (i *Inventory) holds(sum int64) bool {
-	return sum <= i.MaxUnit && sum <= i.Capacity()-i.Used
-}
+// room is the greatest amount that one consumer can take now, apart from min_unit and step_size.
+func (i *Inventory) room() int64 { return min(i.MaxUnit, i.Capacity()-i.Used) }
 
 // Inventory is the provider's inventory of a class; nil for none.
 func (p *Provider) Inventory(class string) *Inventory {
@@ -197,9 +195,6 @@ func (t *Tree) stocksOf(class string) []stock {
 
 // Root is the provider without a parent.
 func (t *Tree) Root() *Provider { return &t.providers[0] }
-
-// Providers are all providers of the tree, the root first, each before those below it. Do not change them.
-func (t *Tree) Providers() []Provider { return t.providers }
 
 func contains(sorted []string, s string) bool {
 	_, ok := slices.BinarySearch(sorted, s)
