@@ -148,38 +148,25 @@ func (b *Backend) forget(uuid string) {
 	delete(b.known, uuid)
 }
 
-// cellsKnown gives the known cells of the providers; ok is false if one of them is not known.
-func (b *Backend) cellsKnown(uuids []string) (list []*cellclient.Cell, ok bool) {
+// knownCells gives the known cells of providers, and the providers whose cell is not known.
+func (b *Backend) knownCells(uuids []string) (at map[string]*cellclient.Cell, unknown []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	seen := map[*cellclient.Cell]bool{}
+	at = map[string]*cellclient.Cell{}
 	for _, id := range uuids {
-		c := b.known[id]
-		if c == nil {
-			return nil, false
-		}
-		if !seen[c] {
-			seen[c] = true
-			list = append(list, c)
+		if c := b.known[id]; c != nil {
+			at[id] = c
+		} else {
+			unknown = append(unknown, id)
 		}
 	}
-	return list, len(uuids) > 0
+	return at, unknown
 }
 
 // cellsOf gives the cell of each provider, without those that no cell has. It asks all cells for unknown providers.
 // If a provider is not found and a cell did not answer, that is an error.
 func (b *Backend) cellsOf(ctx context.Context, uuids []string) (map[string]*cellclient.Cell, error) {
-	out := map[string]*cellclient.Cell{}
-	var unknown []string
-	b.mu.Lock()
-	for _, id := range uuids {
-		if c := b.known[id]; c != nil {
-			out[id] = c
-		} else {
-			unknown = append(unknown, id)
-		}
-	}
-	b.mu.Unlock()
+	out, unknown := b.knownCells(uuids)
 	if len(unknown) == 0 {
 		return out, nil
 	}

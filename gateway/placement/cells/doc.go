@@ -3,8 +3,9 @@
 //	backend.go    which cell has a provider; calls to all cells, or one
 //	consumers.go  what consumers hold over the cells, and when that is complete
 //	locks.go      this gateway's order of writes that several cells decide
-//	read.go       providers, consumers, usages, candidates and names, joined
+//	read.go       providers, consumers, usages and candidates, joined
 //	write.go      one cell's write as one transaction; allocations of several cells one after the other
+//	names.go      custom names, which all cells have
 //	wire.go       the API's forms as messages, and back
 //
 // A read of a named provider or consumer fails if a cell that may have it does not answer

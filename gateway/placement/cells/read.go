@@ -5,7 +5,8 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/placement"
@@ -14,9 +15,7 @@ import (
 
 // providersIn reads all pages of one cell's providers.
 func (b *Backend) providersIn(ctx context.Context, c *cellclient.Cell, req *cellv1.ListProvidersRequest) (all []*cellv1.ResourceProvider, err error) {
-	page := &cellv1.ListProvidersRequest{
-		Uuids: req.GetUuids(), Name: req.GetName(), InTree: req.GetInTree(), Traits: req.GetTraits(), Aggregates: req.GetAggregates(), Resources: req.GetResources(),
-	}
+	page := proto.CloneOf(req) // others use req at the same time
 	for {
 		got, err := ask(ctx, b, c, page, cellv1.CellPlacementClient.ListProviders)
 		if err != nil {
@@ -42,8 +41,11 @@ func (b *Backend) Providers(ctx context.Context, q placement.ProviderQuery) ([]*
 	if len(named) == 0 && q.InTree != "" {
 		named = []string{q.InTree}
 	}
-	if list, ok := b.cellsKnown(named); ok {
-		out, silent, err := b.providersOf(ctx, list, req, len(named))
+	if at, unknown := b.knownCells(named); len(at) > 0 && len(unknown) == 0 {
+		cells := slices.DeleteFunc(slices.Clone(b.Cells.All), func(c *cellclient.Cell) bool {
+			return !slices.Contains(slices.Collect(maps.Values(at)), c)
+		})
+		out, silent, err := b.providersOf(ctx, cells, req, len(named))
 		if err = cmp.Or(err, silent.err()); err != nil || len(out) >= len(named) {
 			return out, err
 		}
@@ -226,86 +228,4 @@ func (b *Backend) Candidates(ctx context.Context, q placement.CandidateQuery) (*
 		}
 	}
 	return out, nil
-}
-
-// cachedNames are the custom names as read at a time.
-type cachedNames struct {
-	at    time.Time
-	names map[placement.NameKind][]string
-}
-
-// namesFor is how long HasName answers from its cache that a name is registered. A name that is not in the cache may
-// just have been registered by another gateway.
-const namesFor = 2 * time.Second
-
-// Names gives the names that any cell has. It also registers them in cells that lack some, for example since they
-// were down when a name was registered.
-func (b *Backend) Names(ctx context.Context, kind placement.NameKind) ([]string, error) {
-	read, err := b.readNames(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return read[kind], nil
-}
-
-// HasName reports whether any cell has a name.
-func (b *Backend) HasName(ctx context.Context, kind placement.NameKind, name string) (bool, error) {
-	b.mu.Lock()
-	known := b.names
-	b.mu.Unlock()
-	if _, found := slices.BinarySearch(known.names[kind], name); found && b.now().Sub(known.at) < namesFor {
-		return true, nil
-	}
-	names, err := b.Names(ctx, kind)
-	_, found := slices.BinarySearch(names, name)
-	return found, err
-}
-
-func (b *Backend) readNames(ctx context.Context) (map[placement.NameKind][]string, error) {
-	at := b.now()
-	replies := cellclient.AskAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListNamesResponse, error) {
-		return ask(ctx, b, c, &cellv1.ListNamesRequest{}, cellv1.CellPlacementClient.ListNames)
-	})
-	union := map[placement.NameKind][]string{}
-	answered := false
-	var failed error
-	for _, r := range replies {
-		if r.Err != nil {
-			failed = unanswered(r.Cell, r.Err)
-			continue
-		}
-		answered = true
-		union[placement.ClassName] = append(union[placement.ClassName], r.Got.GetClasses()...)
-		union[placement.TraitName] = append(union[placement.TraitName], r.Got.GetTraits()...)
-	}
-	if !answered {
-		return nil, failed
-	}
-	for kind, list := range union {
-		slices.Sort(list)
-		union[kind] = slices.Compact(list)
-	}
-	for _, r := range replies {
-		if r.Err == nil {
-			b.catchUp(ctx, r.Cell, placement.ClassName, union, r.Got.GetClasses())
-			b.catchUp(ctx, r.Cell, placement.TraitName, union, r.Got.GetTraits())
-		}
-	}
-	b.mu.Lock()
-	b.names = cachedNames{at, union}
-	b.mu.Unlock()
-	return union, nil
-}
-
-// catchUp registers names in a cell that lacks them. After a failure, the next read of names tries again.
-func (b *Backend) catchUp(ctx context.Context, c *cellclient.Cell, kind placement.NameKind, union map[placement.NameKind][]string, has []string) {
-	for _, name := range union[kind] {
-		if slices.Contains(has, name) {
-			continue
-		}
-		if _, err := ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: string(kind), Name: name}, cellv1.CellPlacementClient.ChangeName); err != nil {
-			b.Log.Warn("a custom name of Placement could not be registered in a cell that lacks it", "cell", c.Name(), "name", name, "err", err)
-			return
-		}
-	}
 }

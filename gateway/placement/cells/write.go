@@ -1,15 +1,13 @@
 package cells
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"cellgate/gateway/cellclient"
 	"cellgate/gateway/placement"
-	"cellgate/internal/fault"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 )
 
@@ -31,24 +29,12 @@ func (b *Backend) Write(ctx context.Context, w placement.Write) error {
 	if err != nil {
 		return err
 	}
-	var only *cellclient.Cell
 	for i := range w.Providers {
-		c := at[w.Providers[i].UUID]
-		if only != nil && c != only {
-			return crossCell(only, c)
-		}
-		only = c
-		if parts[c] == nil {
-			parts[c] = &cellv1.WritePlacementRequest{}
-		}
-		parts[c].Providers = append(parts[c].Providers, changeOf(&w.Providers[i]))
+		part := parts.in(at[w.Providers[i].UUID])
+		part.Providers = append(part.Providers, changeOf(&w.Providers[i]))
 	}
-	if only != nil && len(parts) > 1 {
-		for c := range parts {
-			if c != only {
-				return crossCell(only, c)
-			}
-		}
+	if len(w.Providers) > 0 && len(parts) > 1 {
+		return &placement.Refusal{Reason: placement.CrossCell, Detail: "the providers are in the cells " + parts.names()}
 	}
 	for _, r := range before.silent {
 		if parts[r.cell] != nil {
@@ -66,8 +52,24 @@ func (b *Backend) Write(ctx context.Context, w placement.Write) error {
 	return nil
 }
 
-func crossCell(a, c *cellclient.Cell) error {
-	return &placement.Refusal{Reason: placement.CrossCell, Detail: "the providers are in the cells " + a.Name() + " and " + c.Name()}
+// writeParts are the parts of a write, by cell.
+type writeParts map[*cellclient.Cell]*cellv1.WritePlacementRequest
+
+// in gives the part in a cell, which it adds if there is none.
+func (p writeParts) in(c *cellclient.Cell) *cellv1.WritePlacementRequest {
+	if p[c] == nil {
+		p[c] = &cellv1.WritePlacementRequest{}
+	}
+	return p[c]
+}
+
+func (p writeParts) names() string {
+	var names []string
+	for c := range p {
+		names = append(names, c.Name())
+	}
+	slices.Sort(names)
+	return strings.Join(names, " and ")
 }
 
 // writeOrder orders writes that take something before those that only give back.
@@ -97,15 +99,14 @@ func (b *Backend) write(ctx context.Context, c *cellclient.Cell, req *cellv1.Wri
 		}
 	}
 	// If a provider is not in its known cell, the next attempt looks for it in all cells.
-	var r *placement.Refusal
-	if errors.As(err, &r) && r.Reason == placement.ProviderNotFound {
-		b.forget(r.Provider)
+	if placement.ReasonOf(err) == placement.ProviderNotFound {
+		b.forget(got.GetRefusal().GetProvider())
 	}
 	return err
 }
 
 // undo restores what consumers held in the cells that were written. A failure is left to reconciliation.
-func (b *Backend) undo(ctx context.Context, written []*cellclient.Cell, parts map[*cellclient.Cell]*cellv1.WritePlacementRequest, before holdings) {
+func (b *Backend) undo(ctx context.Context, written []*cellclient.Cell, parts writeParts, before holdings) {
 	for _, c := range written {
 		back := &cellv1.WritePlacementRequest{Adopt: true}
 		for _, w := range parts[c].GetConsumers() {
@@ -145,22 +146,8 @@ func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[st
 	}
 	for i := range w.Providers {
 		p := &w.Providers[i]
-		switch {
-		case p.Create && p.Parent != nil && *p.Parent != "":
-			if at[*p.Parent] == nil {
-				return nil, &placement.Refusal{Reason: placement.ParentNotFound, Provider: *p.Parent}
-			}
-			at[p.UUID] = at[*p.Parent]
-		case p.Create:
-			if at[p.UUID], err = b.newRootCell(ctx, p); err != nil {
-				return nil, err
-			}
-		case at[p.UUID] == nil:
-			return nil, &placement.Refusal{Reason: placement.ProviderNotFound, Provider: p.UUID}
-		case p.Parent != nil && *p.Parent != "" && at[*p.Parent] == nil:
-			return nil, &placement.Refusal{Reason: placement.ParentNotFound, Provider: *p.Parent}
-		case p.Parent != nil && *p.Parent != "" && at[*p.Parent] != at[p.UUID]:
-			return nil, &placement.Refusal{Reason: placement.ReparentRefused, Provider: p.UUID, Detail: "the parent is in another cell"}
+		if at[p.UUID], err = b.providerCell(ctx, p, at); err != nil {
+			return nil, err
 		}
 	}
 	for i := range w.Providers {
@@ -178,6 +165,28 @@ func (b *Backend) providerCells(ctx context.Context, w *placement.Write) (map[st
 		}
 	}
 	return at, nil
+}
+
+// providerCell gives the cell of a written provider; at has the cells of the others.
+func (b *Backend) providerCell(ctx context.Context, p *placement.ProviderWrite, at map[string]*cellclient.Cell) (*cellclient.Cell, error) {
+	own := at[p.UUID]
+	if !p.Create && own == nil {
+		return nil, &placement.Refusal{Reason: placement.ProviderNotFound, Provider: p.UUID}
+	}
+	if p.Parent == nil || *p.Parent == "" {
+		if p.Create {
+			return b.newRootCell(ctx, p)
+		}
+		return own, nil
+	}
+	parent := at[*p.Parent]
+	switch {
+	case parent == nil:
+		return nil, &placement.Refusal{Reason: placement.ParentNotFound, Provider: *p.Parent}
+	case !p.Create && parent != own:
+		return nil, &placement.Refusal{Reason: placement.ReparentRefused, Provider: p.UUID, Detail: "the parent is in another cell"}
+	}
+	return parent, nil
 }
 
 // refuseIfElsewhere refuses a new or renamed provider whose uuid or name another cell has: the new, empty provider
@@ -221,8 +230,8 @@ func (b *Backend) refuseIfElsewhere(ctx context.Context, p *placement.ProviderWr
 }
 
 // consumerParts splits what consumers are to hold by cell, and checks generations against what all cells have.
-func (b *Backend) consumerParts(ctx context.Context, w *placement.Write, at map[string]*cellclient.Cell) (map[*cellclient.Cell]*cellv1.WritePlacementRequest, holdings, error) {
-	parts, none := map[*cellclient.Cell]*cellv1.WritePlacementRequest{}, holdings{}
+func (b *Backend) consumerParts(ctx context.Context, w *placement.Write, at map[string]*cellclient.Cell) (writeParts, holdings, error) {
+	parts, none := writeParts{}, holdings{}
 	if len(w.Consumers) == 0 {
 		return parts, none, nil
 	}
@@ -260,10 +269,8 @@ func (b *Backend) consumerParts(ctx context.Context, w *placement.Write, at map[
 			return nil, none, &placement.Refusal{Reason: placement.ConsumerGeneration, Consumer: c.UUID}
 		}
 		for cell, part := range b.splitConsumer(c, at, before, generation) {
-			if parts[cell] == nil {
-				parts[cell] = &cellv1.WritePlacementRequest{}
-			}
-			parts[cell].Consumers = append(parts[cell].Consumers, part)
+			in := parts.in(cell)
+			in.Consumers = append(in.Consumers, part)
 		}
 	}
 	return parts, before, nil
@@ -298,70 +305,4 @@ func (b *Backend) splitConsumer(c *placement.ConsumerWrite, at map[string]*cellc
 		}
 	}
 	return out
-}
-
-// PutName registers a name in every cell that answers. A silent cell gets it later (Names).
-func (b *Backend) PutName(ctx context.Context, kind placement.NameKind, name string) (created bool, err error) {
-	created, answered := true, false
-	for _, r := range cellclient.AskAll(ctx, b.Cells.All, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ChangeNameResponse, error) {
-		return ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: string(kind), Name: name}, cellv1.CellPlacementClient.ChangeName)
-	}) {
-		if r.Err != nil {
-			err = unanswered(r.Cell, r.Err)
-			continue
-		}
-		answered = true
-		created = created && r.Got.GetCreated()
-	}
-	if !answered {
-		return false, err
-	}
-	return created, nil
-}
-
-// DeleteName removes a name from every cell. All must answer, since a silent one would bring the name back. If a cell
-// refuses, it registers the name again in the others.
-func (b *Backend) DeleteName(ctx context.Context, kind placement.NameKind, name string) error {
-	defer b.forgetNames()
-	_, missing, err := askThose(ctx, b, b.Cells.All, 0, never, func(ctx context.Context, c *cellclient.Cell) (*cellv1.ListNamesResponse, error) {
-		return ask(ctx, b, c, &cellv1.ListNamesRequest{}, cellv1.CellPlacementClient.ListNames)
-	})
-	if err = cmp.Or(err, missing.err()); err != nil {
-		return err
-	}
-	notThere := placement.TraitNotFound
-	if kind == placement.ClassName {
-		notThere = placement.ClassNotFound
-	}
-	var refusal error = &placement.Refusal{Reason: notThere, Name: name}
-	var deleted []*cellclient.Cell
-	for _, c := range b.Cells.All {
-		got, err := ask(ctx, b, c, &cellv1.ChangeNameRequest{Kind: string(kind), Name: name, Delete: true}, cellv1.CellPlacementClient.ChangeName)
-		var r *placement.Refusal
-		switch {
-		case err != nil:
-			err = cellclient.ChangeError(ctx, c, unanswered(c, err))
-		case errors.As(refusalOf(got.GetRefusal()), &r) && r.Reason == notThere:
-			continue
-		case r != nil:
-			err = r
-		default:
-			deleted = append(deleted, c)
-			refusal = nil
-			continue
-		}
-		for _, c := range deleted {
-			if _, back := ask(context.WithoutCancel(ctx), b, c, &cellv1.ChangeNameRequest{Kind: string(kind), Name: name}, cellv1.CellPlacementClient.ChangeName); back != nil {
-				err = fault.Wrap(fault.KindOf(err), errors.Join(err, back), "%v; the name is now missing in cell %s", err, c.Name())
-			}
-		}
-		return err
-	}
-	return refusal
-}
-
-func (b *Backend) forgetNames() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.names = cachedNames{}
 }
