@@ -66,7 +66,7 @@ FUZZ_RUNS ?= 10000
 .PHONY: fuzz
 fuzz: ## Fuzz what reads extra specs, JSON and requests, and what keeps facts in one form: each target FUZZ_RUNS (10000) times.
 	@mkdir -p .cellgate/fuzz
-	@for p in schedule schedule/nova shard internal/expression; do \
+	@for p in schedule schedule/nova internal/python shard internal/expression; do \
 		go test -c -fuzz . -o $(BIN)/fuzz.test ./$$p; cd $$p; \
 		for t in $$($(BIN)/fuzz.test -test.list '^Fuzz'); do \
 			echo "$$p $$t"; \

@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"cellgate/internal/python"
+)
 
 // judging says which of the filters for NUMA cells and PCI devices run.
 type judging struct{ numa, pci bool }
@@ -37,7 +41,7 @@ func (j *deviceJudge) begin(r *row, n *NovaRequest, by judging) {
 func (j *deviceJudge) idle() bool { return j.by == judging{} }
 
 // pass reports whether the host has the devices on these providers.
-func (j *deviceJudge) pass(mappings []Mapping) (bool, *pyError) {
+func (j *deviceJudge) pass(mappings []Mapping) (bool, *python.Exception) {
 	hw := j.row.hardware()
 	if hw == nil {
 		return false, nil
@@ -66,6 +70,6 @@ func (s *scan) judgeDevices() {
 	for _, filter := range s.late {
 		by.numa, by.pci = by.numa || filter == NUMAFilter, by.pci || filter == PCIFilter
 		asked := by
-		s.perHost(filter, func(r *row) (bool, *pyError) { return s.trees.fits(r, s.q.Request, asked) })
+		s.perHost(filter, func(r *row) (bool, *python.Exception) { return s.trees.fits(r, s.q.Request, asked) })
 	}
 }

@@ -121,7 +121,7 @@ func (e *Edit) share(r *row, c *chunk, bit uint64) {
 	c.sets = c.sets.put(r.set, bit, c.owner)
 	c.overrides = c.overrides.put(r.set.own, bit, c.owner)
 	if f := r.host.Facts; f != nil {
-		for _, key := range f.stats.keys {
+		for key := range f.stats.All() {
 			names.stats.intern(key, owner)
 		}
 	}

@@ -40,13 +40,13 @@ func readOperator(req string) operator {
 // match reports whether the value meets the condition. "=" means at least. Only the first word after an operator
 // counts, except for <all-in>, and for <or>, where every second word is an alternative. Without an operand nothing
 // matches.
-func (o *operator) match(v string) (bool, *pyError) {
+func (o *operator) match(v string) (bool, *python.Exception) {
 	if o.op == "" {
 		return v == o.req, nil
 	}
 	if len(o.args) == 0 {
 		if o.op == "<or>" {
-			return false, &pyError{"IndexError", "pop from empty list"}
+			return false, python.Raise("IndexError", "pop from empty list")
 		}
 		return false, nil
 	}
@@ -84,13 +84,13 @@ func (o *operator) match(v string) (bool, *pyError) {
 	return o.compare(v)
 }
 
-func (o *operator) compare(v string) (bool, *pyError) {
+func (o *operator) compare(v string) (bool, *python.Exception) {
 	n, ok := python.Float(v)
 	if !ok {
-		return false, notAFloat(v)
+		return false, python.NotAFloat(v)
 	}
 	if !o.isNumber {
-		return false, notAFloat(o.args[0])
+		return false, python.NotAFloat(o.args[0])
 	}
 	return o.holds(n), nil
 }

@@ -76,7 +76,7 @@ func FuzzOperator(f *testing.F) {
 				t.Errorf("%q %q: %v, %v", v, req, ok, err)
 			}
 		}
-		number := intValue(n)
+		number := python.IntValue(n)
 		direct, errDirect := o.matchValue(&number)
 		text, errText := o.match(strconv.FormatInt(n, 10))
 		if direct != text || (errDirect == nil) != (errText == nil) {

@@ -34,7 +34,7 @@ type Facts struct {
 	Unfilled bool
 
 	*hostPlatform
-	stats   *dict
+	stats   *python.Dict
 	metrics [metricCount]metric
 	ip      netip.Addr
 	// hardware is what is free: as reported, or less what claims and picks take (Edit.SetAssigned, Edit.Take). Then
@@ -45,13 +45,12 @@ type Facts struct {
 
 // statTexts converts numbers in the stats to texts, as ComputeNode's field does (DictOfNullableStringsField).
 func (f *Facts) statTexts() {
-	for _, key := range f.stats.keys {
-		v := f.stats.v[key]
-		switch v.kind {
-		case boolean, integer, long, float:
-			f.stats.v[key] = textValue(v.String())
-		case list, object:
-			f.fail("stats", "ValueError: A string is required in field stats[%s], not a %s", key, v.typeName())
+	for key, v := range f.stats.All() {
+		switch v.Kind {
+		case python.KindBool, python.KindInt, python.KindLong, python.KindFloat:
+			f.stats.Set(key, python.TextValue(v.String()))
+		case python.KindList, python.KindDict:
+			f.fail("stats", "ValueError: A string is required in field stats[%s], not a %s", key, v.TypeName())
 		}
 	}
 }
@@ -66,7 +65,7 @@ func ParseFacts(t FactTexts) *Facts {
 	f.readMetrics()
 	f.readHardware()
 	// An invalid address fails only requests that ask for addresses: see CIDRFilter.
-	f.ip, _ = readHostAddress(t.HostIP)
+	f.ip, _ = python.Address(t.HostIP)
 	return f
 }
 
@@ -84,7 +83,9 @@ func (f *Facts) fail(field, format string, args ...any) {
 	f.Failed[field] = fmt.Sprintf(format, args...)
 }
 
-func (f *Facts) raises(field string, err *pyError) { f.fail(field, "%s: %s", err.class, err.message) }
+func (f *Facts) raises(field string, err *python.Exception) {
+	f.fail(field, "%s: %s", err.Class, err.Message)
+}
 
 // firstFailed is the unreadable field that Nova reads first.
 func (f *Facts) firstFailed() string {
@@ -98,34 +99,34 @@ func (f *Facts) firstFailed() string {
 }
 
 func (f *Facts) readStats() {
-	f.stats = &dict{}
+	f.stats = &python.Dict{}
 	if f.Stats == "" {
 		return
 	}
-	v, err := parseJSON(f.Stats)
+	v, err := python.ParseJSON(f.Stats)
 	switch {
 	case err != nil:
-		f.raises("stats", notJSON(err))
-	case v.kind == object:
-		f.stats = v.dict
-		f.stats.coerced = len(f.stats.keys) > 0
+		f.raises("stats", python.NotJSON(err))
+	case v.Kind == python.KindDict:
+		f.stats = v.Dict
+		f.stats.Coerced = f.stats.Len() > 0
 		f.statTexts()
-	case v.kind != absent:
-		f.fail("stats", "ValueError: A dict is required in field stats, not a %s", v.typeName())
+	case v.Kind != python.KindNone:
+		f.fail("stats", "ValueError: A dict is required in field stats, not a %s", v.TypeName())
 	}
 }
 
 // Counter gives a counter of the stats as Nova reads it, int(stats.get(key, 0)), or the exception that this raises.
 func (f *Facts) Counter(key string) (n int64, exception string) {
-	switch v, ok := f.stats.v[key]; {
+	switch v, ok := f.stats.Lookup(key); {
 	case !ok:
 		return 0, ""
-	case v.kind == absent:
+	case v.Kind == python.KindNone:
 		return 0, "TypeError: int() argument must be a string, a bytes-like object or a real number, not 'NoneType'"
 	default:
 		// Every other value was converted to text.
-		if n, ok = python.Int(v.s); !ok {
-			return 0, "ValueError: " + key + ": " + notAnInt(v.s).message
+		if n, ok = python.Int(v.Text); !ok {
+			return 0, "ValueError: " + key + ": " + python.NotAnInt(v.Text).Message
 		}
 		return n, ""
 	}

@@ -1,51 +1,53 @@
 package schedule
 
+import "cellgate/internal/python"
+
 // attribute gives an attribute of Nova's HostState, by its name there and not in compute_nodes
 // (nova/scheduler/host_manager.py). False: there is no such attribute.
-func (r *row) attribute(name string) (value, bool) {
+func (r *row) attribute(name string) (python.Value, bool) {
 	v, f := &r.view, r.host.Facts
 	filled := f == nil || !f.Unfilled
 	switch name {
 	case "host":
-		return textValue(r.host.ServiceHost), true
+		return python.TextValue(r.host.ServiceHost), true
 	case "nodename":
-		return textValue(r.host.NodeName), true
+		return python.TextValue(r.host.NodeName), true
 	case "uuid":
-		return when(filled, textValue(r.host.UUID.String())), true
+		return when(filled, python.TextValue(r.host.UUID.String())), true
 	case "cell_uuid":
-		return textValue(r.host.Cell), true
+		return python.TextValue(r.host.Cell), true
 	case "total_usable_ram_mb":
-		return intValue(v.TotalRAMMB), true
+		return python.IntValue(v.TotalRAMMB), true
 	case "total_usable_disk_gb":
-		return intValue(v.TotalDiskGB), true
+		return python.IntValue(v.TotalDiskGB), true
 	case "disk_mb_used":
-		return intValue(v.DiskUsedMB), true
+		return python.IntValue(v.DiskUsedMB), true
 	case "free_ram_mb":
-		return intValue(v.FreeRAMMB), true
+		return python.IntValue(v.FreeRAMMB), true
 	case "free_disk_mb":
-		return intValue(v.FreeDiskMB), true
+		return python.IntValue(v.FreeDiskMB), true
 	case "vcpus_total":
-		return intValue(v.VCPUsTotal), true
+		return python.IntValue(v.VCPUsTotal), true
 	case "vcpus_used":
-		return intValue(v.VCPUsUsed), true
+		return python.IntValue(v.VCPUsUsed), true
 	case "num_instances":
-		return intValue(v.NumInstances), true
+		return python.IntValue(v.NumInstances), true
 	case "num_io_ops":
-		return intValue(v.NumIOOps), true
+		return python.IntValue(v.NumIOOps), true
 	case "failed_builds":
-		return intValue(v.FailedBuilds), true
+		return python.IntValue(v.FailedBuilds), true
 	case "cpu_allocation_ratio":
-		return when(filled, floatValue(v.CPURatio)), true
+		return when(filled, python.FloatValue(v.CPURatio)), true
 	case "ram_allocation_ratio":
-		return when(filled, floatValue(v.RAMRatio)), true
+		return when(filled, python.FloatValue(v.RAMRatio)), true
 	case "disk_allocation_ratio":
-		return when(filled, floatValue(v.DiskRatio)), true
+		return when(filled, python.FloatValue(v.DiskRatio)), true
 	case "hypervisor_version":
-		return when(filled, intValue(v.HypervisorVersion)), true
+		return when(filled, python.IntValue(v.HypervisorVersion)), true
 	case "service":
 		return r.service(), true
 	case "limits":
-		return value{kind: object, dict: &dict{}}, true
+		return python.Value{Kind: python.KindDict, Dict: &python.Dict{}}, true
 	case "aggregates":
 		return opaques(len(r.host.Aggregates)), true
 	case "instances":
@@ -53,18 +55,18 @@ func (r *row) attribute(name string) (value, bool) {
 	case "metrics":
 		return when(filled, opaques(f.metricsThere())), true
 	case "_lock_name", "update", "consume_from_request":
-		return value{kind: opaque}, true
+		return python.Value{Kind: python.KindOpaque}, true
 	case "pci_stats":
-		return when(filled, value{kind: opaque, s: "PciDeviceStats"}), true
+		return when(filled, python.Value{Kind: python.KindOpaque, Text: "PciDeviceStats"}), true
 	case "updated":
-		return when(filled, value{kind: opaque, s: "datetime.datetime"}), true
+		return when(filled, python.Value{Kind: python.KindOpaque, Text: "datetime.datetime"}), true
 	case "numa_topology":
-		return when(f != nil && f.NUMATopology != "", value{kind: opaque}), true
+		return when(f != nil && f.NUMATopology != "", python.Value{Kind: python.KindOpaque}), true
 	}
 	return f.attribute(name)
 }
 
-func (f *Facts) attribute(name string) (value, bool) {
+func (f *Facts) attribute(name string) (python.Value, bool) {
 	var texts FactTexts
 	filled := f == nil || !f.Unfilled
 	if f != nil && filled {
@@ -73,27 +75,27 @@ func (f *Facts) attribute(name string) (value, bool) {
 	switch name {
 	case "host_ip":
 		if texts.HostIP != "" && f.ip.IsValid() {
-			return value{kind: address, s: f.ip.String()}, true
+			return python.Value{Kind: python.KindAddress, Text: f.ip.String()}, true
 		}
-		return when(texts.HostIP != "", textValue(texts.HostIP)), true
+		return when(texts.HostIP != "", python.TextValue(texts.HostIP)), true
 	case "hypervisor_type":
-		return when(filled, textValue(texts.HypervisorType)), true
+		return when(filled, python.TextValue(texts.HypervisorType)), true
 	case "hypervisor_hostname":
-		return when(texts.HypervisorHostname != "", textValue(texts.HypervisorHostname)), true
+		return when(texts.HypervisorHostname != "", python.TextValue(texts.HypervisorHostname)), true
 	case "cpu_info":
-		return when(filled, textValue(texts.CPUInfo)), true
+		return when(filled, python.TextValue(texts.CPUInfo)), true
 	case "supported_instances":
 		if f == nil || f.Unfilled {
-			return value{}, true
+			return python.Value{}, true
 		}
 		return f.instances, true
 	case "stats":
 		if f == nil {
-			return value{kind: object, dict: &dict{}}, true
+			return python.Value{Kind: python.KindDict, Dict: &python.Dict{}}, true
 		}
-		return when(filled, value{kind: object, dict: f.stats}), filled
+		return when(filled, python.Value{Kind: python.KindDict, Dict: f.stats}), filled
 	}
-	return value{}, false
+	return python.Value{}, false
 }
 
 // ofPlatform reports whether an attribute is the same on all hosts of a platform.
@@ -106,31 +108,31 @@ func ofPlatform(attribute string) bool {
 }
 
 // service is the row of the host's nova-compute service, with the fields that are known.
-func (r *row) service() value {
-	d := &dict{v: map[string]value{}}
-	d.set("host", textValue(r.host.ServiceHost))
-	d.set("binary", textValue("nova-compute"))
-	d.set("topic", textValue("compute"))
-	d.set("disabled", boolValue(r.host.Disabled))
-	return value{kind: object, dict: d}
+func (r *row) service() python.Value {
+	d := &python.Dict{}
+	d.Set("host", python.TextValue(r.host.ServiceHost))
+	d.Set("binary", python.TextValue("nova-compute"))
+	d.Set("topic", python.TextValue("compute"))
+	d.Set("disabled", python.BoolValue(r.host.Disabled))
+	return python.Value{Kind: python.KindDict, Dict: d}
 }
 
 // opaques is a list of n objects without content: only whether it is empty matters.
-func opaques(n int) value {
-	v := value{kind: list, list: make([]value, n)}
-	for i := range v.list {
-		v.list[i].kind = opaque
+func opaques(n int) python.Value {
+	v := python.Value{Kind: python.KindList, List: make([]python.Value, n)}
+	for i := range v.List {
+		v.List[i].Kind = python.KindOpaque
 	}
 	return v
 }
 
 // instances are the instances on the host, by uuid.
-func (r *row) instances() value {
-	d := &dict{v: map[string]value{}}
+func (r *row) instances() python.Value {
+	d := &python.Dict{}
 	for _, id := range r.consumers {
-		d.set(id.String(), value{kind: opaque})
+		d.Set(id.String(), python.Value{Kind: python.KindOpaque})
 	}
-	return value{kind: object, dict: d}
+	return python.Value{Kind: python.KindDict, Dict: d}
 }
 
 func (f *Facts) metricsThere() (n int) {
@@ -145,20 +147,19 @@ func (f *Facts) metricsThere() (n int) {
 	return n
 }
 
-func when(ok bool, v value) value {
+func when(ok bool, v python.Value) python.Value {
 	if ok {
 		return v
 	}
-	return value{}
+	return python.Value{}
 }
 
 // stat gives a value of the host's stats; false if there is none.
-func (r *row) stat(key string) (value, bool) {
+func (r *row) stat(key string) (python.Value, bool) {
 	if r.host.Facts == nil || r.host.Facts.Unfilled {
-		return value{}, false
+		return python.Value{}, false
 	}
-	v, ok := r.host.Facts.stats.v[key]
-	return v, ok
+	return r.host.Facts.stats.Lookup(key)
 }
 
 // HostAttribute reports whether Nova's HostState has an attribute of the name.

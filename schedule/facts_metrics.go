@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // metric is a MonitorMetric. Some metrics have no value of their own, only one for each NUMA node.
@@ -35,38 +37,38 @@ func (f *Facts) readMetrics() {
 		return
 	}
 	const field = "metrics"
-	v, err := parseJSON(f.Metrics)
+	v, err := python.ParseJSON(f.Metrics)
 	switch {
 	case err != nil:
-		f.raises(field, notJSON(err))
+		f.raises(field, python.NotJSON(err))
 		return
-	case v.kind == text && v.s == "", v.kind == object && len(v.dict.keys) == 0:
+	case v.Kind == python.KindText && v.Text == "", v.Kind == python.KindDict && v.Dict.Len() == 0:
 		return // Nothing to iterate over.
-	case v.kind == text, v.kind == object: // Python iterates over letters or keys.
-		v = value{kind: list, list: []value{textValue("")}}
-	case v.kind != list:
-		f.fail(field, "TypeError: '%s' object is not iterable", v.typeName())
+	case v.Kind == python.KindText, v.Kind == python.KindDict: // Python iterates over letters or keys.
+		v = python.Value{Kind: python.KindList, List: []python.Value{python.TextValue("")}}
+	case v.Kind != python.KindList:
+		f.fail(field, "TypeError: '%s' object is not iterable", v.TypeName())
 		return
 	}
-	for i := range v.list {
-		e := &v.list[i]
-		switch e.kind {
-		case object:
-		case text, list:
-			f.fail(field, "TypeError: nova.objects.monitor_metric.MonitorMetric() argument after ** must be a mapping, not %s", e.typeName())
+	for i := range v.List {
+		e := &v.List[i]
+		switch e.Kind {
+		case python.KindDict:
+		case python.KindText, python.KindList:
+			f.fail(field, "TypeError: nova.objects.monitor_metric.MonitorMetric() argument after ** must be a mapping, not %s", e.TypeName())
 			return
 		default:
-			f.fail(field, "TypeError: argument of type '%s' is not iterable", e.typeName())
+			f.fail(field, "TypeError: argument of type '%s' is not iterable", e.TypeName())
 			return
 		}
-		name, named := e.dict.v["name"]
-		at := metricIndex(name.s)
-		x, hasValue := e.dict.v["value"]
+		name, named := e.Dict.Lookup("name")
+		at := metricIndex(name.Text)
+		x, hasValue := e.Dict.Lookup("value")
 		switch {
 		case !named && hasValue:
 			f.fail(field, "KeyError: 'name'")
 			return
-		case name.kind != text || at < 0:
+		case name.Kind != python.KindText || at < 0:
 			f.fail(field, "ValueError: Field value %s is invalid", name.String())
 			return
 		}
@@ -75,7 +77,7 @@ func (f *Facts) readMetrics() {
 		if hasValue {
 			n, raised := metricValue(at, &x)
 			if raised != nil {
-				f.fail(field, "%s: %s: %s", raised.class, name.s, raised.message)
+				f.fail(field, "%s: %s: %s", raised.Class, name.Text, raised.Message)
 				return
 			}
 			f.metrics[at].value, f.metrics[at].hasValue = n, true
@@ -84,36 +86,36 @@ func (f *Facts) readMetrics() {
 }
 
 // metricValue is Python's int(v), for percentages int(v * 100).
-func metricValue(at int, v *value) (float64, *pyError) {
+func metricValue(at int, v *python.Value) (float64, *python.Exception) {
 	percent := at < percentCount
-	n, ok := v.number()
+	n, ok := v.Number()
 	switch {
 	case ok && percent:
 		n *= 100
 	case ok:
-	case v.kind == absent && percent:
-		return 0, &pyError{"TypeError", "unsupported operand type(s) for *: 'NoneType' and 'int'"}
-	case v.kind == absent:
-		return 0, valueError("Field `value' cannot be None")
-	case v.kind == object && percent:
-		return 0, &pyError{"TypeError", "unsupported operand type(s) for *: 'dict' and 'int'"}
-	case v.kind != text:
-		return 0, &pyError{"TypeError", "int() argument must be a string, a bytes-like object or a real number, not '" + v.typeName() + "'"}
+	case v.Kind == python.KindNone && percent:
+		return 0, python.Raise("TypeError", "unsupported operand type(s) for *: 'NoneType' and 'int'")
+	case v.Kind == python.KindNone:
+		return 0, python.ValueError("Field `value' cannot be None")
+	case v.Kind == python.KindDict && percent:
+		return 0, python.Raise("TypeError", "unsupported operand type(s) for *: 'dict' and 'int'")
+	case v.Kind != python.KindText:
+		return 0, python.Raise("TypeError", "int() argument must be a string, a bytes-like object or a real number, not '"+v.TypeName()+"'")
 	default:
-		s := v.s
+		s := v.Text
 		if percent {
 			s = strings.Repeat(s, 100) // Python repeats the text 100 times.
 		}
-		if n, ok = parseBigInt(s); !ok {
-			return 0, notAnInt(s)
+		if n, ok = python.IntAsFloat(s); !ok {
+			return 0, python.NotAnInt(s)
 		}
 		return n, nil
 	}
 	switch {
 	case math.IsNaN(n):
-		return 0, valueError("cannot convert float NaN to integer")
+		return 0, python.ValueError("cannot convert float NaN to integer")
 	case math.IsInf(n, 0):
-		return 0, &pyError{"OverflowError", "cannot convert float infinity to integer"}
+		return 0, python.Raise("OverflowError", "cannot convert float infinity to integer")
 	}
 	return math.Trunc(n), nil
 }

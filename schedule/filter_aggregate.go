@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"cellgate/internal/python"
+)
 
 // aggregateFilter requires one aggregate of each set of MemberOf, and none of the forbidden ones (Placement's
 // member_of). An empty set matches no host. It also applies the member_of that Nova's request filters add: an
@@ -23,12 +27,12 @@ func (s *scan) aggregateFilter() {
 		})
 	}
 	if r.Tenant != "" {
-		s.perSet(AggregateFilter, "tenant", func(a *aggregateSet) (bool, *pyError) {
+		s.perSet(AggregateFilter, "tenant", func(a *aggregateSet) (bool, *python.Exception) {
 			return slices.Contains(a.tenants, r.Tenant), nil
 		})
 	}
 	if r.Isolated != nil {
-		s.perSet(AggregateFilter, "isolated", func(a *aggregateSet) (bool, *pyError) {
+		s.perSet(AggregateFilter, "isolated", func(a *aggregateSet) (bool, *python.Exception) {
 			for _, trait := range a.needs {
 				if !slices.Contains(r.Isolated.Traits, trait) {
 					return false, nil

@@ -3,6 +3,8 @@ package schedule
 import (
 	"slices"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // Filters that compare a request with the metadata of a host's aggregates.
@@ -30,7 +32,7 @@ func (s *scan) aggregateExtraSpecsFilter() {
 	if len(specs) == 0 {
 		return
 	}
-	s.perSet(AggregateExtraSpecsFilter, "", func(a *aggregateSet) (bool, *pyError) {
+	s.perSet(AggregateExtraSpecsFilter, "", func(a *aggregateSet) (bool, *python.Exception) {
 		for i := range specs {
 			if ok, err := specs[i].want.matchAny(a.split[specs[i].path[0]]); !ok {
 				return false, err
@@ -42,8 +44,8 @@ func (s *scan) aggregateExtraSpecsFilter() {
 
 // matchAny reports whether one of the values matches. An exception counts only if no value matches: Nova iterates in
 // no order.
-func (o *operator) matchAny(values []string) (bool, *pyError) {
-	var raised *pyError
+func (o *operator) matchAny(values []string) (bool, *python.Exception) {
+	var raised *python.Exception
 	for _, v := range values {
 		ok, err := o.match(v)
 		if ok {
@@ -75,7 +77,7 @@ func (s *scan) aggregateImageFilter() {
 	if len(props) == 0 {
 		return
 	}
-	s.perSet(AggregateImageFilter, "", func(a *aggregateSet) (bool, *pyError) {
+	s.perSet(AggregateImageFilter, "", func(a *aggregateSet) (bool, *python.Exception) {
 		for _, p := range props {
 			if values, ok := a.split[p.Name]; ok && !slices.Contains(values, p.Text) {
 				return false, nil
@@ -88,7 +90,7 @@ func (s *scan) aggregateImageFilter() {
 // aggregateTenantFilter: a host whose aggregates name tenants accepts only those
 // (filters/aggregate_multitenancy_isolation.py).
 func (s *scan) aggregateTenantFilter() {
-	s.perSet(AggregateTenantFilter, "", func(a *aggregateSet) (bool, *pyError) {
+	s.perSet(AggregateTenantFilter, "", func(a *aggregateSet) (bool, *python.Exception) {
 		isolated := false
 		for k, tenants := range a.split {
 			if k != tenantKey && (s.options.ExactTenantKey || !strings.HasPrefix(k, tenantKey)) {
@@ -105,7 +107,7 @@ func (s *scan) aggregateTenantFilter() {
 
 // aggregateTypeAffinityFilter: a host whose aggregates name flavors accepts only those (filters/type_filter.py).
 func (s *scan) aggregateTypeAffinityFilter() {
-	s.perSet(AggregateTypeAffinityFilter, "", func(a *aggregateSet) (bool, *pyError) {
+	s.perSet(AggregateTypeAffinityFilter, "", func(a *aggregateSet) (bool, *python.Exception) {
 		flavors := a.split["instance_type"]
 		return len(flavors) == 0 || slices.Contains(flavors, s.nova.Flavor.Name), nil
 	})

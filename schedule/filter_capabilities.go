@@ -1,6 +1,10 @@
 package schedule
 
-import "strings"
+import (
+	"strings"
+
+	"cellgate/internal/python"
+)
 
 // CapabilitiesFilter compares extra specs with a host's capabilities (filters/compute_capabilities_filter.py): specs
 // of the scope capabilities, and specs without a scope that name an attribute or stat of the host.
@@ -28,10 +32,10 @@ func (s *scan) capabilitiesFilter() {
 		}
 	}
 	if len(shared) > 0 {
-		s.perPlatform(CapabilitiesFilter, func(r *row) (bool, *pyError) { return r.capable(shared) })
+		s.perPlatform(CapabilitiesFilter, func(r *row) (bool, *python.Exception) { return r.capable(shared) })
 	}
 	if len(own) > 0 {
-		s.oncePerHost(CapabilitiesFilter, func(r *row) (bool, *pyError) { return r.capable(own) })
+		s.oncePerHost(CapabilitiesFilter, func(r *row) (bool, *python.Exception) { return r.capable(own) })
 	}
 }
 
@@ -50,7 +54,7 @@ func (s *scan) readCapability(spec Pair) (capability, bool) {
 	return c, scope == "capabilities"
 }
 
-func (r *row) capable(of []capability) (bool, *pyError) {
+func (r *row) capable(of []capability) (bool, *python.Exception) {
 	for i := range of {
 		c := &of[i]
 		if c.bare {
@@ -61,7 +65,7 @@ func (r *row) capable(of []capability) (bool, *pyError) {
 			}
 		}
 		v := r.capability(c.path)
-		if v.kind == absent {
+		if v.Kind == python.KindNone {
 			return false, nil
 		}
 		if ok, err := c.want.matchValue(&v); !ok || err != nil {
@@ -73,33 +77,33 @@ func (r *row) capable(of []capability) (bool, *pyError) {
 
 // capability follows a path: an attribute of the host, or else of its stats, then keys of that value, which may be
 // JSON text.
-func (r *row) capability(path []string) value {
+func (r *row) capability(path []string) python.Value {
 	v, _ := r.attribute(path[0])
-	if v.kind == absent {
+	if v.Kind == python.KindNone {
 		v, _ = r.stat(path[0])
 	}
 	if len(path) > 1 && path[0] == "service" {
-		return value{} // Only JsonFilter sees it as a dictionary.
+		return python.Value{} // Only JsonFilter sees it as a dictionary.
 	}
 	for i, key := range path[1:] {
-		if v.kind == text {
+		if v.Kind == python.KindText {
 			if i == 0 && path[0] == "cpu_info" && r.host.Facts != nil {
 				v = r.host.Facts.cpuInfo // Parsed once, not for every request.
 			} else {
-				v, _ = parseJSON(v.s)
+				v, _ = python.ParseJSON(v.Text)
 			}
 		}
-		if v.kind != object {
-			return value{}
+		if v.Kind != python.KindDict {
+			return python.Value{}
 		}
-		v = v.dict.get(key)
+		v = v.Dict.Get(key)
 	}
 	return v
 }
 
 // matchValue is match with the value's text, but does not format numbers.
-func (o *operator) matchValue(v *value) (bool, *pyError) {
-	if n, ok := v.number(); ok && v.kind != boolean && o.isNumber {
+func (o *operator) matchValue(v *python.Value) (bool, *python.Exception) {
+	if n, ok := v.Number(); ok && v.Kind != python.KindBool && o.isNumber {
 		return o.holds(n), nil
 	}
 	return o.match(v.String())

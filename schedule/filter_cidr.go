@@ -23,13 +23,13 @@ func (s *scan) cidrFilter() {
 		cidr = []string{"/24"}
 	}
 	network, err := readNetwork(near, cidr)
-	s.perHost(CIDRFilter, func(r *row) (bool, *pyError) {
+	s.perHost(CIDRFilter, func(r *row) (bool, *python.Exception) {
 		if err != nil {
 			return false, err
 		}
 		f := r.host.Facts
 		if f == nil || f.Unfilled || !f.ip.IsValid() {
-			return false, &pyError{"AddrFormatError", "failed to detect a valid IP address from None"}
+			return false, python.Raise("AddrFormatError", "failed to detect a valid IP address from None")
 		}
 		return network.Contains(f.ip), nil
 	})
@@ -37,14 +37,14 @@ func (s *scan) cidrFilter() {
 
 // readNetwork joins the two hints and parses them as netaddr.IPNetwork does. Host bits may be set, an IPv4 address
 // may omit its last numbers, and the length may be a mask.
-func readNetwork(near, cidr []string) (netip.Prefix, *pyError) {
+func readNetwork(near, cidr []string) (netip.Prefix, *python.Exception) {
 	for i, hint := range [][]string{near, cidr} {
 		if len(hint) != 1 {
-			return netip.Prefix{}, &pyError{"TypeError", fmt.Sprintf("sequence item %d: expected str instance, CoercedList found", i)}
+			return netip.Prefix{}, python.Raise("TypeError", fmt.Sprintf("sequence item %d: expected str instance, CoercedList found", i))
 		}
 	}
 	s := near[0] + cidr[0]
-	bad := &pyError{"AddrFormatError", "invalid IPNetwork " + s}
+	bad := python.Raise("AddrFormatError", "invalid IPNetwork "+s)
 	host, length, has := strings.Cut(s, "/")
 	ip, ok := readAddress(host)
 	if !ok {
@@ -53,7 +53,7 @@ func readNetwork(near, cidr []string) (netip.Prefix, *pyError) {
 	n := ip.BitLen()
 	if has {
 		if _, number := python.Int(length); !number && strings.Contains(length, "/") {
-			return netip.Prefix{}, valueError("IPAddress() does not support netmasks or subnet prefixes! See documentation for details.")
+			return netip.Prefix{}, python.ValueError("IPAddress() does not support netmasks or subnet prefixes! See documentation for details.")
 		}
 		if n, ok = readLength(length, ip.BitLen()); !ok {
 			return netip.Prefix{}, bad

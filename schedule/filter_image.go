@@ -15,7 +15,7 @@ func (s *scan) imageFilter() {
 	if err == nil && need == nil {
 		return
 	}
-	s.perPlatform(ImageFilter, func(r *row) (bool, *pyError) {
+	s.perPlatform(ImageFilter, func(r *row) (bool, *python.Exception) {
 		if err != nil {
 			return false, err
 		}
@@ -28,12 +28,12 @@ type imageNeeds struct {
 	names   [3]string // architecture, hypervisor, mode
 	version []versionBound
 	// bad is the exception of an invalid version; raised only when the version is compared.
-	bad  *pyError
+	bad  *python.Exception
 	bits int64
 }
 
 // imageNeeds is nil if the image requires nothing.
-func (s *scan) imageNeeds() (*imageNeeds, *pyError) {
+func (s *scan) imageNeeds() (*imageNeeds, *python.Exception) {
 	n := &imageNeeds{}
 	asked := [3]string{s.options.DefaultArchitecture}
 	for i, name := range []string{"hw_architecture", "img_hv_type", "hw_vm_mode"} {
@@ -48,7 +48,7 @@ func (s *scan) imageNeeds() (*imageNeeds, *pyError) {
 		known, ok := canonical(asked[i])
 		if !ok {
 			class := []string{"InvalidArchitectureName", "InvalidHypervisorVirtType", "InvalidVirtualMachineMode"}[i]
-			return nil, &pyError{class, strconv.Quote(asked[i]) + " is not valid"}
+			return nil, python.Raise(class, strconv.Quote(asked[i])+" is not valid")
 		}
 		n.names[i] = known
 	}
@@ -64,7 +64,7 @@ func (s *scan) imageNeeds() (*imageNeeds, *pyError) {
 	return n, nil
 }
 
-func (n *imageNeeds) met(r *row) (bool, *pyError) {
+func (n *imageNeeds) met(r *row) (bool, *python.Exception) {
 	if n.bits > 0 && !r.addresses(n.bits) {
 		return false, nil
 	}
@@ -111,6 +111,6 @@ func (r *row) addresses(bits int64) bool {
 		return true
 	}
 	v := r.capability([]string{"cpu_info", "maxphysaddr", "bits"})
-	has, ok := v.number()
+	has, ok := v.Number()
 	return !ok || float64(bits) <= has
 }

@@ -3,6 +3,8 @@ package schedule
 import (
 	"slices"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // JSONFilter evaluates the hint query for each host: a list of an operator and its arguments. An argument may be such
@@ -15,17 +17,17 @@ func (s *scan) jsonFilter() {
 		return
 	}
 	var q *jsonTerm
-	err := &pyError{"TypeError", "<class 'oslo_versionedobjects.fields.CoercedList'> can't be decoded"}
+	err := python.Raise("TypeError", "<class 'oslo_versionedobjects.fields.CoercedList'> can't be decoded")
 	if len(hint) == 1 {
-		var v value
+		var v python.Value
 		var bad error
-		if v, bad = parseJSON(hint[0]); bad != nil {
-			err = notJSON(bad)
+		if v, bad = python.ParseJSON(hint[0]); bad != nil {
+			err = python.NotJSON(bad)
 		} else {
 			q, err = readTerm(&v), nil
 		}
 	}
-	ask := func(r *row) (bool, *pyError) {
+	ask := func(r *row) (bool, *python.Exception) {
 		if err != nil {
 			return false, err
 		}
@@ -33,10 +35,10 @@ func (s *scan) jsonFilter() {
 		if err != nil {
 			return false, err
 		}
-		if answer.kind == list {
-			return slices.ContainsFunc(answer.list, func(v value) bool { return v.truth() }), nil
+		if answer.Kind == python.KindList {
+			return slices.ContainsFunc(answer.List, func(v python.Value) bool { return v.Truth() }), nil
 		}
-		return answer.truth(), nil
+		return answer.Truth(), nil
 	}
 	if err == nil && q.shared() {
 		s.perPlatform(JSONFilter, ask)
@@ -48,21 +50,21 @@ func (s *scan) jsonFilter() {
 // JSONTerms counts the values in a JsonFilter hint, lists and their elements included; 0 if it is not JSON. The cost
 // for each host is proportional to it.
 func JSONTerms(query string) int {
-	v, err := parseJSON(query)
+	v, err := python.ParseJSON(query)
 	if err != nil {
 		return 0
 	}
-	return v.terms()
+	return terms(&v)
 }
 
-func (v *value) terms() int {
+func terms(v *python.Value) int {
 	n := 1
-	for i := range v.list {
-		n += v.list[i].terms()
+	for i := range v.List {
+		n += terms(&v.List[i])
 	}
-	if v.dict != nil {
-		for _, e := range v.dict.v {
-			n += e.terms()
+	if v.Dict != nil {
+		for _, e := range v.Dict.All() {
+			n += terms(&e)
 		}
 	}
 	return n
@@ -73,57 +75,57 @@ type jsonTerm struct {
 	// path is that of an attribute; nil for none.
 	path []string
 	// value is set if the term is neither an attribute nor a question.
-	value value
+	value python.Value
 	// question: the term has op and args, or raises an exception when evaluated.
 	question bool
 	op       string
 	args     []jsonTerm
-	raises   *pyError
+	raises   *python.Exception
 }
 
 // readTerm parses a question: the value at the top, or any list below it.
-func readTerm(v *value) *jsonTerm {
+func readTerm(v *python.Value) *jsonTerm {
 	t := &jsonTerm{question: true}
-	if !v.truth() {
+	if !v.Truth() {
 		return t // An empty question is true.
 	}
-	switch v.kind {
-	case list:
-		t.readQuestion(v.list)
-	case text:
-		var letters []value
-		for _, r := range v.s {
-			letters = append(letters, textValue(string(r)))
+	switch v.Kind {
+	case python.KindList:
+		t.readQuestion(v.List)
+	case python.KindText:
+		var letters []python.Value
+		for _, r := range v.Text {
+			letters = append(letters, python.TextValue(string(r)))
 		}
 		t.readQuestion(letters)
-	case object:
-		t.raises = &pyError{"KeyError", "0"}
+	case python.KindDict:
+		t.raises = python.Raise("KeyError", "0")
 	default:
-		t.raises = &pyError{"TypeError", "'" + v.typeName() + "' object is not subscriptable"}
+		t.raises = python.Raise("TypeError", "'"+v.TypeName()+"' object is not subscriptable")
 	}
 	return t
 }
 
 var jsonOperators = []string{"=", "<", ">", "in", "<=", ">=", "not", "or", "and"}
 
-func (t *jsonTerm) readQuestion(l []value) {
+func (t *jsonTerm) readQuestion(l []python.Value) {
 	switch cmd := &l[0]; {
-	case cmd.kind == list || cmd.kind == object:
-		t.raises = &pyError{"TypeError", "unhashable type: '" + cmd.typeName() + "'"}
+	case cmd.Kind == python.KindList || cmd.Kind == python.KindDict:
+		t.raises = python.Raise("TypeError", "unhashable type: '"+cmd.TypeName()+"'")
 		return
-	case cmd.kind != text || !slices.Contains(jsonOperators, cmd.s):
-		t.raises = &pyError{"KeyError", string(cmd.repr(nil))}
+	case cmd.Kind != python.KindText || !slices.Contains(jsonOperators, cmd.Text):
+		t.raises = python.Raise("KeyError", cmd.Repr())
 		return
 	}
-	t.op = l[0].s
+	t.op = l[0].Text
 	for i := range l[1:] {
 		arg := &l[1+i]
 		switch {
-		case arg.kind == list:
+		case arg.Kind == python.KindList:
 			t.args = append(t.args, *readTerm(arg))
-		case arg.kind == text && strings.HasPrefix(arg.s, "$"):
-			t.args = append(t.args, jsonTerm{path: strings.Split(arg.s[1:], ".")})
-		case arg.kind == text && arg.s == "", arg.kind == absent: // Skipped.
+		case arg.Kind == python.KindText && strings.HasPrefix(arg.Text, "$"):
+			t.args = append(t.args, jsonTerm{path: strings.Split(arg.Text[1:], ".")})
+		case arg.Kind == python.KindText && arg.Text == "", arg.Kind == python.KindNone: // Skipped.
 		default:
 			t.args = append(t.args, jsonTerm{value: *arg})
 		}
@@ -144,103 +146,103 @@ func (t *jsonTerm) shared() bool {
 }
 
 // answer evaluates a term for a host. Arguments without a value are skipped.
-func (t *jsonTerm) answer(r *row) (value, *pyError) {
+func (t *jsonTerm) answer(r *row) (python.Value, *python.Exception) {
 	switch {
 	case t.path != nil:
 		return t.lookUp(r)
 	case !t.question:
 		return t.value, nil
 	case t.raises != nil:
-		return value{}, t.raises
+		return python.Value{}, t.raises
 	case t.op == "":
-		return boolValue(true), nil
+		return python.BoolValue(true), nil
 	}
-	var room [4]value
+	var room [4]python.Value
 	args := room[:0]
 	for i := range t.args {
 		a, err := t.args[i].answer(r)
 		if err != nil {
-			return value{}, err
+			return python.Value{}, err
 		}
-		if a.kind != absent {
+		if a.Kind != python.KindNone {
 			args = append(args, a)
 		}
 	}
 	return t.apply(args)
 }
 
-func (t *jsonTerm) lookUp(r *row) (value, *pyError) {
+func (t *jsonTerm) lookUp(r *row) (python.Value, *python.Exception) {
 	v, _ := r.attribute(t.path[0])
 	for _, key := range t.path[1:] {
-		switch v.kind {
-		case absent:
-			return value{}, nil
-		case object:
-			v = v.dict.get(key)
+		switch v.Kind {
+		case python.KindNone:
+			return python.Value{}, nil
+		case python.KindDict:
+			v = v.Dict.Get(key)
 		default:
-			return value{}, &pyError{"AttributeError", "'" + v.typeName() + "' object has no attribute 'get'"}
+			return python.Value{}, python.Raise("AttributeError", "'"+v.TypeName()+"' object has no attribute 'get'")
 		}
 	}
 	return v, nil
 }
 
-func (t *jsonTerm) apply(args []value) (value, *pyError) {
+func (t *jsonTerm) apply(args []python.Value) (python.Value, *python.Exception) {
 	switch t.op {
 	case "not": // Negates each argument; the question is then true if any of these is.
-		flipped := value{kind: list}
+		flipped := python.Value{Kind: python.KindList}
 		for i := range args {
-			flipped.list = append(flipped.list, boolValue(!args[i].truth()))
+			flipped.List = append(flipped.List, python.BoolValue(!args[i].Truth()))
 		}
 		return flipped, nil
 	case "or":
-		return boolValue(slices.ContainsFunc(args, func(v value) bool { return v.truth() })), nil
+		return python.BoolValue(slices.ContainsFunc(args, func(v python.Value) bool { return v.Truth() })), nil
 	case "and":
-		return boolValue(!slices.ContainsFunc(args, func(v value) bool { return !v.truth() })), nil
+		return python.BoolValue(!slices.ContainsFunc(args, func(v python.Value) bool { return !v.Truth() })), nil
 	}
 	if len(args) < 2 {
-		return boolValue(false), nil
+		return python.BoolValue(false), nil
 	}
 	first, in, all := &args[0], false, true
 	for i := range args[1:] {
 		arg := &args[1+i]
 		if t.op == "=" || t.op == "in" {
-			in, all = in || first.same(arg), all && first.equal(arg)
+			in, all = in || first.Same(arg), all && first.Equal(arg)
 			continue
 		}
 		ok, err := ordered(t.op, first, arg)
 		if err != nil {
-			return value{}, err
+			return python.Value{}, err
 		}
 		all = all && ok
 	}
 	if t.op == "in" {
-		return boolValue(in), nil
+		return python.BoolValue(in), nil
 	}
-	return boolValue(all), nil
+	return python.BoolValue(all), nil
 }
 
 // ordered compares by Python's rules of order.
-func ordered(op string, a, b *value) (bool, *pyError) {
-	_, numbers := a.number()
-	_, number := b.number()
+func ordered(op string, a, b *python.Value) (bool, *python.Exception) {
+	_, numbers := a.Number()
+	_, number := b.Number()
 	switch {
 	case numbers && number:
-		order, ok := a.compare(b)
+		order, ok := a.Compare(b)
 		return ok && holds(op, order < 0, order == 0), nil
-	case a.kind == text && b.kind == text, a.kind == address && b.kind == address: // both are the host's own
-		return holds(op, a.s < b.s, a.s == b.s), nil
-	case a.kind == list && b.kind == list:
-		for i := range min(len(a.list), len(b.list)) {
-			if !a.list[i].same(&b.list[i]) {
-				return ordered(op, &a.list[i], &b.list[i])
+	case a.Kind == python.KindText && b.Kind == python.KindText, a.Kind == python.KindAddress && b.Kind == python.KindAddress: // both are the host's own
+		return holds(op, a.Text < b.Text, a.Text == b.Text), nil
+	case a.Kind == python.KindList && b.Kind == python.KindList:
+		for i := range min(len(a.List), len(b.List)) {
+			if !a.List[i].Same(&b.List[i]) {
+				return ordered(op, &a.List[i], &b.List[i])
 			}
 		}
-		return holds(op, len(a.list) < len(b.list), len(a.list) == len(b.list)), nil
+		return holds(op, len(a.List) < len(b.List), len(a.List) == len(b.List)), nil
 	}
-	return false, &pyError{
+	return false, python.Raise(
 		"TypeError",
-		"'" + op + "' not supported between instances of '" + a.typeName() + "' and '" + b.typeName() + "'",
-	}
+		"'"+op+"' not supported between instances of '"+a.TypeName()+"' and '"+b.TypeName()+"'",
+	)
 }
 
 func holds(op string, less, same bool) bool {

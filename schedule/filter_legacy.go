@@ -1,6 +1,10 @@
 package schedule
 
-import "math"
+import (
+	"math"
+
+	"cellgate/internal/python"
+)
 
 // Filters of older releases (15.0.0, nova/scheduler/filters). They read the columns of compute_nodes, which Placement
 // replaced.
@@ -19,12 +23,12 @@ const (
 )
 
 // ratioRule gives a host's allocation ratio, or the exception that Nova raises if there is none.
-type ratioRule func(*row) (float64, *pyError)
+type ratioRule func(*row) (float64, *python.Exception)
 
 // ratioOf gives a host's own allocation ratio or, with inSet, the least of its aggregates. A host whose compute has
 // not reported has no ratio of its own.
 func (s *scan) ratioOf(key string, inSet bool, own func(*View) float64) ratioRule {
-	of := func(r *row) (float64, *pyError) {
+	of := func(r *row) (float64, *python.Exception) {
 		if f := r.host.Facts; f != nil && f.Unfilled {
 			return 0, noOwnRatio
 		}
@@ -33,7 +37,7 @@ func (s *scan) ratioOf(key string, inSet bool, own func(*View) float64) ratioRul
 	if !inSet || s.t.names.metadata.id(key) < 0 {
 		return of
 	}
-	return func(r *row) (float64, *pyError) {
+	return func(r *row) (float64, *python.Exception) {
 		ratio, ok := r.set.least(key, math.NaN())
 		if !ok {
 			s.warn(key, r.set)
@@ -54,7 +58,7 @@ func (s *scan) coreFilter(filter string, inSet bool) {
 			l.VCPUs = whole(limit)
 		}
 	})
-	s.perHost(filter, func(r *row) (bool, *pyError) {
+	s.perHost(filter, func(r *row) (bool, *python.Exception) {
 		total := float64(r.view.VCPUsTotal)
 		if total == 0 {
 			return true, nil
@@ -98,7 +102,7 @@ func (s *scan) limitTo(ratio ratioRule, total func(*View) int64, set func(*Limit
 
 // overcommitted: an amount must fit the total, and what is left of the total times the ratio.
 func (s *scan) overcommitted(filter string, want int64, ratio ratioRule, of func(*View) (total, free int64)) {
-	s.perHost(filter, func(r *row) (bool, *pyError) {
+	s.perHost(filter, func(r *row) (bool, *python.Exception) {
 		total, free := of(&r.view)
 		if total < want {
 			return false, nil
@@ -119,7 +123,7 @@ func (f *Flavor) diskMB() int64 { return 1024*(f.RootGB+f.EphemeralGB) + f.SwapM
 
 func (s *scan) exactCoreFilter() {
 	s.limit(func(r *row, l *Limits) { l.VCPUs = new(r.view.VCPUsTotal) })
-	s.perHost(ExactCoreFilter, func(r *row) (bool, *pyError) {
+	s.perHost(ExactCoreFilter, func(r *row) (bool, *python.Exception) {
 		v := &r.view
 		return v.VCPUsTotal != 0 && v.VCPUsTotal-v.VCPUsUsed == s.nova.Flavor.VCPUs, nil
 	})
@@ -127,14 +131,14 @@ func (s *scan) exactCoreFilter() {
 
 func (s *scan) exactRAMFilter() {
 	s.limit(func(r *row, l *Limits) { l.MemoryMB = new(r.view.TotalRAMMB) })
-	s.perHost(ExactRAMFilter, func(r *row) (bool, *pyError) {
+	s.perHost(ExactRAMFilter, func(r *row) (bool, *python.Exception) {
 		return r.view.FreeRAMMB == s.nova.Flavor.MemoryMB, nil
 	})
 }
 
 func (s *scan) exactDiskFilter() {
 	s.limit(func(r *row, l *Limits) { l.DiskGB = new(r.view.TotalDiskGB) })
-	s.perHost(ExactDiskFilter, func(r *row) (bool, *pyError) {
+	s.perHost(ExactDiskFilter, func(r *row) (bool, *python.Exception) {
 		return r.view.FreeDiskMB == s.nova.Flavor.diskMB(), nil
 	})
 }
@@ -163,7 +167,7 @@ func (s *scan) retryFilter() {
 func (s *scan) typeAffinityFilter() {
 	want := s.nova.Flavor.ID
 	s.beyond = true
-	s.perHost(TypeAffinityFilter, func(r *row) (bool, *pyError) {
+	s.perHost(TypeAffinityFilter, func(r *row) (bool, *python.Exception) {
 		for _, id := range r.consumers {
 			if p, _ := s.t.consumers.get(id); p.details == nil || p.details.flavor == "" || p.details.flavor != want {
 				return false, nil

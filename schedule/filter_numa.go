@@ -1,5 +1,7 @@
 package schedule
 
+import "cellgate/internal/python"
+
 // NUMAFilter keeps hosts whose NUMA cells can hold the guest's cells, with their CPUs, pages, devices and networks
 // (filters/numa_topology_filter.py).
 const NUMAFilter = "NUMATopologyFilter"
@@ -7,8 +9,8 @@ const NUMAFilter = "NUMATopologyFilter"
 func (s *scan) numaFilter() {
 	n := s.nova
 	if n.Image == nil && s.options.StrictNova {
-		s.perHost(NUMAFilter, func(*row) (bool, *pyError) {
-			return false, &pyError{"AttributeError", "'NoneType' object has no attribute 'properties'"}
+		s.perHost(NUMAFilter, func(*row) (bool, *python.Exception) {
+			return false, python.Raise("AttributeError", "'NoneType' object has no attribute 'properties'")
 		})
 		return
 	}
@@ -23,7 +25,7 @@ func (s *scan) numaFilter() {
 		s.late = append(s.late, NUMAFilter)
 	}
 	search := numaSearch{need: n.NUMA, limits: &numaLimits{}, stop: s.stop, pci: n.PCI, nets: n.Networks}
-	s.perHost(NUMAFilter, func(r *row) (bool, *pyError) {
+	s.perHost(NUMAFilter, func(r *row) (bool, *python.Exception) {
 		hw := r.hardware()
 		if hw == nil || hw.numa == nil {
 			return n.NUMA == nil, nil
@@ -55,7 +57,7 @@ func (s *scan) pciFilter() {
 		s.late = append(s.late, PCIFilter)
 	}
 	var search pciSearch
-	s.perHost(PCIFilter, func(r *row) (bool, *pyError) {
+	s.perHost(PCIFilter, func(r *row) (bool, *python.Exception) {
 		hw := r.hardware()
 		if hw == nil || late {
 			return hw != nil, nil

@@ -1,10 +1,14 @@
 package schedule
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"cellgate/internal/python"
+)
 
 // rule is a filter's decision about an object that hosts share: whether its hosts pass, or the exception that Nova
 // raises.
-type rule[T any] func(of *T) (bool, *pyError)
+type rule[T any] func(of *T) (bool, *python.Exception)
 
 // ruled is the result of a rule, kept for all hosts that share the object.
 type ruled uint8
@@ -30,14 +34,14 @@ func judge[T any](s *scan, filter string, ask rule[T], of *T, host *row) ruled {
 }
 
 // raised keeps a filter's first exception.
-func (s *scan) raised(filter string, host *row, err *pyError) {
+func (s *scan) raised(filter string, host *row, err *python.Exception) {
 	for i := range s.exceptions {
 		if s.exceptions[i].Filter == filter {
 			return
 		}
 	}
 	s.exceptions = append(s.exceptions, NovaException{
-		Stage: StageFilter, Filter: filter, Host: host.host.ServiceHost, Class: err.class, Message: err.message,
+		Stage: StageFilter, Filter: filter, Host: host.host.ServiceHost, Class: err.Class, Message: err.Message,
 	})
 }
 

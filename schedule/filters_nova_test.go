@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"cellgate/internal/python"
 )
 
 // hostsOf makes a table of these hosts, with UUIDs and service hosts of its own.
@@ -260,8 +262,8 @@ func TestI5_SubsetHiddenByOwnBounds(t *testing.T) {
 func TestStatsAreTexts(t *testing.T) {
 	f := ParseFacts(FactTexts{Stats: `{"n": 5, "x": 1.0, "b": true, "none": null, "s": "7"}`})
 	for key, want := range map[string]string{"n": "'5'", "x": "'1.0'", "b": "'True'", "none": "None", "s": "'7'"} {
-		v := f.stats.v[key]
-		if got := string(v.repr(nil)); got != want {
+		v := f.stats.Get(key)
+		if got := v.Repr(); got != want {
 			t.Errorf("%s is %s, want %s", key, got, want)
 		}
 	}
@@ -300,7 +302,7 @@ func TestPythonText(t *testing.T) {
 		`1e15`:              `1000000000000000.0`,
 		`123456789.125`:     `123456789.125`,
 	} {
-		v, err := parseJSON(in)
+		v, err := python.ParseJSON(in)
 		if err != nil {
 			t.Fatalf("%s: %v", in, err)
 		}
@@ -343,7 +345,7 @@ func TestEmptyTexts(t *testing.T) {
 	for name, want := range map[string]bool{"cpu_info": true, "hypervisor_type": true, "host_ip": false, "stats": true} {
 		for _, f := range []*Facts{empty, unfilled} {
 			v, _ := (&row{host: &Host{Facts: f}}).attribute(name)
-			if there := v.kind != absent; there != (want && f == empty) {
+			if there := v.Kind != python.KindNone; there != (want && f == empty) {
 				t.Errorf("%s of a host that is unfilled %t: there is %t", name, f == unfilled, there)
 			}
 		}

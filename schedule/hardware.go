@@ -1,5 +1,7 @@
 package schedule
 
+import "cellgate/internal/python"
+
 // hardware is what a host hands out in individual pieces, which amounts cannot describe: NUMA cells and PCI devices.
 // It is immutable.
 type hardware struct {
@@ -47,23 +49,23 @@ func (r *row) hardware() *hardware {
 	return nil
 }
 
-// data gives the fields of a versioned object's primitive.
-func (v *value) data() (*dict, bool) {
-	if v.kind != object {
+// dataOf gives the fields of a versioned object's primitive.
+func dataOf(v *python.Value) (*python.Dict, bool) {
+	if v.Kind != python.KindDict {
 		return nil, false
 	}
-	d := v.dict.get("nova_object.data")
-	if d.kind != object {
+	d := v.Dict.Get("nova_object.data")
+	if d.Kind != python.KindDict {
 		return nil, false
 	}
-	return d.dict, true
+	return d.Dict, true
 }
 
 // small reads an integer of at most maxHardware in size.
-func (d *dict) small(key string) (int64, bool) {
-	v := d.get(key)
-	if v.kind != integer || v.i < -maxHardware || v.i > maxHardware {
+func small(d *python.Dict, key string) (int64, bool) {
+	v := d.Get(key)
+	if v.Kind != python.KindInt || v.Int < -maxHardware || v.Int > maxHardware {
 		return 0, false
 	}
-	return v.i, true
+	return v.Int, true
 }

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"cellgate/internal/python"
 )
 
 // NovaException is an exception that ends a whole request in Nova: a filter or weigher cannot handle a row or the
@@ -39,22 +41,6 @@ const (
 	StageWeigh      = "weigh"
 )
 
-// pyError is an exception that a rule raises: its Python class and message. Nil: none.
-type pyError struct{ class, message string }
-
-func valueError(message string) *pyError { return &pyError{"ValueError", message} }
-
-// notAFloat is what float(s) raises.
-func notAFloat(s string) *pyError {
-	return valueError("could not convert string to float: " + string(appendQuoted(nil, s)))
-}
-
-// notAnInt is what int(s) raises; it quotes at most 200 characters.
-func notAnInt(s string) *pyError {
-	quoted := []rune(string(appendQuoted(nil, s)))
-	return valueError("invalid literal for int() with base 10: " + string(quoted[:min(len(quoted), 200)]))
-}
-
 // unweighable counts the hosts of m for which a weigher raises an exception in Nova, and keeps the first exception.
 // Here such a host has the weight that the weigher's column gives.
 func (s *scan) unweighable(c *chunk, m uint64) {
@@ -78,7 +64,7 @@ func (s *scan) unweighable(c *chunk, m uint64) {
 			}
 			if w.raised++; w.raised == 1 {
 				s.exceptions = append(s.exceptions, NovaException{
-					Stage: StageWeigh, Filter: w.name, Host: r.host.ServiceHost, Class: err.class, Message: err.message,
+					Stage: StageWeigh, Filter: w.name, Host: r.host.ServiceHost, Class: err.Class, Message: err.Message,
 				})
 			}
 		}
@@ -86,9 +72,9 @@ func (s *scan) unweighable(c *chunk, m uint64) {
 }
 
 // noRatio raises for a compute that has not reported and so has no allocation ratio.
-func (s *scan) noRatio(*weigher, *row) *pyError { return noOwnRatio }
+func (s *scan) noRatio(*weigher, *row) *python.Exception { return noOwnRatio }
 
-var noOwnRatio = &pyError{"TypeError", "unsupported operand type(s) for *: 'int' and 'NoneType'"}
+var noOwnRatio = python.Raise("TypeError", "unsupported operand type(s) for *: 'int' and 'NoneType'")
 
 // strictly gives the exception that Nova raises first.
 func (s *scan) strictly() *NovaException {

@@ -1,8 +1,10 @@
 package schedule
 
+import "cellgate/internal/python"
+
 // notLoaded is the exception for a field that an old compute did not report.
-func notLoaded(field string) *pyError {
-	return &pyError{"NotImplementedError", "Cannot load '" + field + "' in the base class"}
+func notLoaded(field string) *python.Exception {
+	return python.Raise("NotImplementedError", "Cannot load '"+field+"' in the base class")
 }
 
 // numaLimits are the overcommit ratios of shared CPUs and memory.
@@ -32,7 +34,7 @@ type guestCell struct {
 
 // fits reports whether a guest's cell fits on a host's cell (nova/virt/hardware.py, _numa_fit_instance_cell).
 // overhead is how many CPUs the emulator needs there. limits may be nil.
-func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) (bool, *pyError) {
+func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) (bool, *python.Exception) {
 	c := &h.cells[at]
 	if !g.memoryFits(c) {
 		return false, nil
@@ -56,7 +58,7 @@ func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) 
 			return false, nil
 		}
 		if len(c.siblings) == 0 {
-			return false, valueError("max() arg is an empty sequence")
+			return false, python.ValueError("max() arg is an empty sequence")
 		}
 		if !g.packs(c, overhead) {
 			return false, nil

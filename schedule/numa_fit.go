@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"cellgate/internal/python"
+)
 
 // numaSearch finds host cells that a guest's cells fit on, in the order in which Nova tries them
 // (nova/virt/hardware.py, numa_fit_instance_to_host). The order, and what Nova changes in the guest's cells
@@ -33,10 +37,10 @@ const maxPermutations = 50_000
 // stopEveryOrders is the number of permutations between calls of stop.
 const stopEveryOrders = 1024
 
-var errSearchStopped = &pyError{"TimeoutError", ErrStopped.Error()}
+var errSearchStopped = python.Raise("TimeoutError", ErrStopped.Error())
 
 // find reports whether the guest fits; s.guest then has the host cells. hw must have a topology.
-func (s *numaSearch) find(hw *hardware) (bool, *pyError) {
+func (s *numaSearch) find(hw *hardware) (bool, *python.Exception) {
 	h, n := hw.numa, len(s.need.Cells)
 	if len(h.cells) < n {
 		return false, nil
@@ -75,11 +79,11 @@ func (s *numaSearch) find(hw *hardware) (bool, *pyError) {
 			return false, nil
 		}
 	}
-	return false, &pyError{"RuntimeError", "too many ways to place the NUMA cells"}
+	return false, python.Raise("RuntimeError", "too many ways to place the NUMA cells")
 }
 
 // begin prepares the search for a host.
-func (s *numaSearch) begin(hw *hardware) *pyError {
+func (s *numaSearch) begin(hw *hardware) *python.Exception {
 	h, cells := hw.numa, s.need.Cells
 	s.guest, s.order, s.at, s.used = s.guest[:0], s.order[:0], s.at[:0], 0
 	s.fit, s.unfit = s.fit[:0], s.unfit[:0]
@@ -126,7 +130,7 @@ func (s *numaSearch) sort(key func(cell int) int64) {
 
 // try puts the guest's cells on the host cells of the permutation, one after the other. It gives the place of the
 // first that does not fit, or their number if all fit.
-func (s *numaSearch) try(h *hostNUMA) (fail int, err *pyError) {
+func (s *numaSearch) try(h *hostNUMA) (fail int, err *python.Exception) {
 	for k := range s.guest {
 		g, at := &s.guest[k], s.order[s.at[k]]
 		pair := cellPair{h.cells[at].id, g.id}
@@ -187,7 +191,7 @@ func (s *numaSearch) put(k, x int) {
 
 // supported reports whether the chosen host cells have the devices and networks near. The order of the cells does not
 // matter.
-func (s *numaSearch) supported(hw *hardware) (bool, *pyError) {
+func (s *numaSearch) supported(hw *hardware) (bool, *python.Exception) {
 	if len(s.pci) == 0 && s.nets == nil {
 		return true, nil
 	}

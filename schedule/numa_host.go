@@ -50,29 +50,29 @@ type hostPages struct{ size, total, used, reserved int64 }
 
 // readHostNUMA parses a serialized NUMATopology, or the older form without objects. It is nil if there are no cells.
 func readHostNUMA(text string) (h *hostNUMA, problem string) {
-	v, err := parseJSON(text)
+	v, err := python.ParseJSON(text)
 	if err != nil {
 		return nil, err.Error()
 	}
 	h = &hostNUMA{}
-	top, isObject := v.data()
+	top, isObject := dataOf(&v)
 	switch {
 	case isObject:
-	case v.kind == object && !strings.Contains(text, "nova_object.name"):
-		top = v.dict // Legacy.
+	case v.Kind == python.KindDict && !strings.Contains(text, "nova_object.name"):
+		top = v.Dict // Legacy.
 	default:
 		return nil, "must be a NUMATopology object"
 	}
-	cells := top.get("cells")
-	if cells.kind != list && cells.kind != absent || len(cells.list) > maxHostCells {
+	cells := top.Get("cells")
+	if cells.Kind != python.KindList && cells.Kind != python.KindNone || len(cells.List) > maxHostCells {
 		return nil, "cells must be a list of at most " + strconv.Itoa(maxHostCells)
 	}
-	for i := range cells.list {
+	for i := range cells.List {
 		var c hostCell
 		if isObject {
-			c, problem = h.readCell(&cells.list[i])
+			c, problem = h.readCell(&cells.List[i])
 		} else {
-			c, problem = h.readLegacyCell(&cells.list[i])
+			c, problem = h.readLegacyCell(&cells.List[i])
 		}
 		if problem != "" {
 			return nil, "cells[" + strconv.Itoa(i) + "]: " + problem
@@ -90,52 +90,52 @@ func readHostNUMA(text string) (h *hostNUMA, problem string) {
 // maxHostCells is the number of bits in a uint64.
 const maxHostCells = 64
 
-func (h *hostNUMA) readCell(v *value) (c hostCell, problem string) {
-	d, ok := v.data()
+func (h *hostNUMA) readCell(v *python.Value) (c hostCell, problem string) {
+	d, ok := dataOf(v)
 	if !ok {
 		return c, "must be a NUMACell object"
 	}
 	note := func(field string, ok bool) {
 		switch {
 		case ok:
-		case d.get(field).kind == absent && field == "pcpuset":
+		case d.Get(field).Kind == python.KindNone && field == "pcpuset":
 			h.noCPUs = true
-		case d.get(field).kind == absent && h.lacks == "":
+		case d.Get(field).Kind == python.KindNone && h.lacks == "":
 			h.lacks = field
-		case d.get(field).kind != absent && problem == "":
+		case d.Get(field).Kind != python.KindNone && problem == "":
 			problem = field + " cannot be read"
 		}
 	}
 	for field, to := range map[string]*int64{
 		"id": &c.id, "memory": &c.memory, "cpu_usage": &c.cpuUsage, "memory_usage": &c.memoryUsed,
 	} {
-		n, ok := d.small(field)
+		n, ok := small(d, field)
 		*to = n
 		note(field, ok)
 	}
 	for field, to := range map[string]*cpuSet{"cpuset": &c.shared, "pcpuset": &c.dedicated, "pinned_cpus": &c.pinned} {
-		v := d.get(field)
+		v := d.Get(field)
 		cpus, ok := readCPUs(&v)
 		for _, cpu := range cpus {
 			*to = to.with(cpu)
 		}
 		note(field, ok)
 	}
-	siblings := d.get("siblings")
-	note("siblings", siblings.kind == list)
-	for i := range siblings.list {
-		cpus, ok := readCPUs(&siblings.list[i])
+	siblings := d.Get("siblings")
+	note("siblings", siblings.Kind == python.KindList)
+	for i := range siblings.List {
+		cpus, ok := readCPUs(&siblings.List[i])
 		note("siblings", ok)
 		c.siblings = append(c.siblings, cpus)
 	}
-	note("mempages", c.readPages(d.get("mempages")))
-	if s := d.get("socket"); s.kind != absent {
-		c.socket, c.hasSocket = d.small("socket")
+	note("mempages", c.readPages(d.Get("mempages")))
+	if s := d.Get("socket"); s.Kind != python.KindNone {
+		c.socket, c.hasSocket = small(d, "socket")
 		note("socket", c.hasSocket)
-	} else if _, there := d.v["socket"]; !there {
+	} else if _, there := d.Lookup("socket"); !there {
 		h.noSocket = true
 	}
-	if n := d.get("network_metadata"); n.kind != absent {
+	if n := d.Get("network_metadata"); n.Kind != python.KindNone {
 		note("network_metadata", c.readNetworks(&n))
 	}
 	return c, problem
@@ -144,70 +144,70 @@ func (h *hostNUMA) readCell(v *value) (c hostCell, problem string) {
 // maxPageKB is the largest page that a CPU has: 16 GiB, of ARM and POWER.
 const maxPageKB = 1 << 24
 
-func (c *hostCell) readPages(pages value) bool {
-	for i := range pages.list {
-		d, ok := pages.list[i].data()
+func (c *hostCell) readPages(pages python.Value) bool {
+	for i := range pages.List {
+		d, ok := dataOf(&pages.List[i])
 		if !ok {
 			return false
 		}
 		var p hostPages
 		var okSize, okTotal bool
-		p.size, okSize = d.small("size_kb")
-		p.total, okTotal = d.small("total")
-		p.used, _ = d.small("used")
-		p.reserved, _ = d.small("reserved")
+		p.size, okSize = small(d, "size_kb")
+		p.total, okTotal = small(d, "total")
+		p.used, _ = small(d, "used")
+		p.reserved, _ = small(d, "reserved")
 		if !okSize || !okTotal || p.size < 1 || p.size > maxPageKB {
 			return false
 		}
 		c.pages = append(c.pages, p)
 	}
-	return pages.kind == list
+	return pages.Kind == python.KindList
 }
 
-func (c *hostCell) readNetworks(v *value) bool {
-	d, ok := v.data()
+func (c *hostCell) readNetworks(v *python.Value) bool {
+	d, ok := dataOf(v)
 	if !ok {
 		return false
 	}
-	physnets, tunneled := d.get("physnets"), d.get("tunneled")
-	for i := range physnets.list {
-		c.physnets = append(c.physnets, physnets.list[i].s)
+	physnets, tunneled := d.Get("physnets"), d.Get("tunneled")
+	for i := range physnets.List {
+		c.physnets = append(c.physnets, physnets.List[i].Text)
 	}
-	c.tunneled = tunneled.truth()
+	c.tunneled = tunneled.Truth()
 	return true
 }
 
 // readLegacyCell parses a cell in the older form without objects.
-func (h *hostNUMA) readLegacyCell(v *value) (c hostCell, problem string) {
-	if v.kind != object {
+func (h *hostNUMA) readLegacyCell(v *python.Value) (c hostCell, problem string) {
+	if v.Kind != python.KindDict {
 		return c, "must be an object"
 	}
 	h.noCPUs, h.noSocket = true, true
-	c.id, _ = v.dict.small("id")
-	c.cpuUsage, _ = v.dict.small("cpu_usage")
-	if mem := v.dict.get("mem"); mem.kind == object {
-		c.memory, _ = mem.dict.small("total")
-		c.memoryUsed, _ = mem.dict.small("used")
+	c.id, _ = small(v.Dict, "id")
+	c.cpuUsage, _ = small(v.Dict, "cpu_usage")
+	if mem := v.Dict.Get("mem"); mem.Kind == python.KindDict {
+		c.memory, _ = small(mem.Dict, "total")
+		c.memoryUsed, _ = small(mem.Dict, "used")
 	}
 	var ok bool
-	if c.shared, ok = parseCPUSpec(v.dict.get("cpus").s); !ok {
+	if c.shared, ok = parseCPUSpec(v.Dict.Get("cpus").Text); !ok {
 		problem = "cpus cannot be read"
 	}
 	return c, problem
 }
 
 // readCPUs reads a list of CPUs, in ascending order.
-func readCPUs(v *value) ([]int, bool) {
-	if v.kind != list {
+func readCPUs(v *python.Value) ([]int, bool) {
+	if v.Kind != python.KindList {
 		return nil, false
 	}
-	out := make([]int, 0, len(v.list))
-	for i := range v.list {
-		e := &v.list[i]
-		if e.kind != integer || e.i < 0 || e.i > maxCPU {
+	out := make([]int, 0, len(v.List))
+	for i := range v.List {
+		e := &v.List[i]
+		if e.Kind != python.KindInt || e.Int < 0 || e.Int > maxCPU {
 			return nil, false
 		}
-		out = append(out, int(e.i))
+		out = append(out, int(e.Int))
 	}
 	slices.Sort(out)
 	return slices.Compact(out), true

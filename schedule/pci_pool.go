@@ -37,16 +37,16 @@ const (
 // readPools parses a serialized PciDevicePoolList, or the older list of dictionaries. Pools are in the order in which
 // Nova tries them: by the number of their properties.
 func readPools(text string) (pools []pciPool, free []int64, problem string) {
-	v, err := parseJSON(text)
+	v, err := python.ParseJSON(text)
 	if err != nil {
 		return nil, nil, "" // Text that is not JSON has no pools, in Nova as well.
 	}
-	objects := []value{v}
-	if v.kind == list {
-		objects = v.list
-	} else if d, ok := v.data(); ok {
-		objects = d.get("objects").list
-	} else if !v.truth() {
+	objects := []python.Value{v}
+	if v.Kind == python.KindList {
+		objects = v.List
+	} else if d, ok := dataOf(&v); ok {
+		objects = d.Get("objects").List
+	} else if !v.Truth() {
 		return nil, nil, ""
 	}
 	type one struct {
@@ -70,16 +70,16 @@ func readPools(text string) (pools []pciPool, free []int64, problem string) {
 	return pools, free, ""
 }
 
-func readPool(v *value) (p pciPool, free int64, problem string) {
-	d, isObject := v.data()
+func readPool(v *python.Value) (p pciPool, free int64, problem string) {
+	d, isObject := dataOf(v)
 	if !isObject {
-		if v.kind != object {
+		if v.Kind != python.KindDict {
 			return p, 0, "must be an object"
 		}
-		d = v.dict
+		d = v.Dict
 	}
-	add := func(key string, v value) bool {
-		x := PCIProperty{Key: key, None: v.kind == absent}
+	add := func(key string, v python.Value) bool {
+		x := PCIProperty{Key: key, None: v.Kind == python.KindNone}
 		if !x.None {
 			x.Value = strings.ToLower(v.String())
 		}
@@ -88,14 +88,13 @@ func readPool(v *value) (p pciPool, free int64, problem string) {
 		} else {
 			p.properties = append(p.properties, x)
 		}
-		return v.kind <= text
+		return v.Kind <= python.KindText
 	}
-	for _, key := range d.keys {
-		v := d.get(key)
+	for key, v := range d.All() {
 		switch key {
 		case pciCount, pciNode:
 		case "tags":
-			for tag, x := range v.tags() {
+			for tag, x := range tagsOf(&v).All() {
 				if !add(tag, x) {
 					return p, 0, "tags: " + tag + " must be text"
 				}
@@ -112,10 +111,10 @@ func readPool(v *value) (p pciPool, free int64, problem string) {
 		}
 	}
 	var ok bool
-	if free, ok = d.small(pciCount); !ok {
+	if free, ok = small(d, pciCount); !ok {
 		return p, 0, "count must be an integer"
 	}
-	if p.node, p.hasNode = d.small(pciNode); !p.hasNode && d.get(pciNode).kind != absent {
+	if p.node, p.hasNode = small(d, pciNode); !p.hasNode && d.Get(pciNode).Kind != python.KindNone {
 		return p, 0, "numa_node must be an integer"
 	}
 	p.kind = p.text(d, pciType)
@@ -128,21 +127,21 @@ func readPool(v *value) (p pciPool, free int64, problem string) {
 	return p, free, ""
 }
 
-// tags gives a pool's tags.
-func (v *value) tags() map[string]value {
-	if v.kind != object {
-		return nil
+// tagsOf gives a pool's tags.
+func tagsOf(v *python.Value) *python.Dict {
+	if v.Kind != python.KindDict {
+		return &python.Dict{}
 	}
-	return v.dict.v
+	return v.Dict
 }
 
 // text gives a property without change of case.
-func (p *pciPool) text(d *dict, key string) string {
-	tags := d.get("tags")
-	if v, ok := tags.tags()[key]; ok {
-		return v.s
+func (p *pciPool) text(d *python.Dict, key string) string {
+	tags := d.Get("tags")
+	if v, ok := tagsOf(&tags).Lookup(key); ok {
+		return v.Text
 	}
-	return d.get(key).s
+	return d.Get(key).Text
 }
 
 // boolFromString is oslo.utils' bool_from_string of a text in lower case.

@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"cellgate/internal/python"
+)
 
 // pciSearch assigns devices to requests (nova/pci/stats.py, PciDeviceStats). It is reusable.
 type pciSearch struct {
@@ -12,14 +16,14 @@ type pciSearch struct {
 
 // support reports whether all requests can be met together. ids are the host cells that the guest is on; empty
 // without a topology.
-func (s *pciSearch) support(hw *hardware, requests []PCIRequest, ids []int64) (bool, *pyError) {
+func (s *pciSearch) support(hw *hardware, requests []PCIRequest, ids []int64) (bool, *python.Exception) {
 	s.free = append(s.free[:0], hw.free...)
 	return s.apply(hw, requests, ids)
 }
 
 // apply takes the devices from s.free. On failure the devices of the requests before the failed one are already
 // taken.
-func (s *pciSearch) apply(hw *hardware, requests []PCIRequest, ids []int64) (bool, *pyError) {
+func (s *pciSearch) apply(hw *hardware, requests []PCIRequest, ids []int64) (bool, *python.Exception) {
 	for i := range requests {
 		r := &requests[i]
 		ok, err := s.filter(hw, r, ids)
@@ -42,7 +46,7 @@ func (s *pciSearch) apply(hw *hardware, requests []PCIRequest, ids []int64) (boo
 }
 
 // filter sets s.pools to the pools that together can meet a request; false if they cannot.
-func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *pyError) {
+func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *python.Exception) {
 	s.pools = s.pools[:0]
 	for i := range hw.pools {
 		if hw.pools[i].matches(r.Specs) {
@@ -96,7 +100,7 @@ func (s *pciSearch) left() (n int64) {
 
 // near keeps the pools whose NUMA nodes suit the request's policy: the nearest ones, if they have enough devices,
 // else those that the policy also allows.
-func (s *pciSearch) near(hw *hardware, r *PCIRequest, ids []int64) *pyError {
+func (s *pciSearch) near(hw *hardware, r *PCIRequest, ids []int64) *python.Exception {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -138,11 +142,11 @@ func (s *pciSearch) near(hw *hardware, r *PCIRequest, ids []int64) *pyError {
 
 // sockets sets s.nodes to the host cells on the same sockets as the given ones; none if some cell does not report its
 // socket.
-func (s *pciSearch) sockets(h *hostNUMA, ids []int64) *pyError {
+func (s *pciSearch) sockets(h *hostNUMA, ids []int64) *python.Exception {
 	s.nodes = s.nodes[:0]
 	switch {
 	case h == nil:
-		return &pyError{"AttributeError", "'NoneType' object has no attribute 'cells'"}
+		return python.Raise("AttributeError", "'NoneType' object has no attribute 'cells'")
 	case h.noSocket:
 		return notLoaded("socket")
 	}

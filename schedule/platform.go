@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"weak"
+
+	"cellgate/internal/python"
 )
 
 // hostPlatform is what is parsed of HypervisorType, CPUInfo and SupportedInstances. Hosts with equal texts share one,
@@ -13,9 +15,9 @@ import (
 type hostPlatform struct {
 	// key joins the texts.
 	key       string
-	cpuInfo   value // absent if there is none, or it is not JSON
+	cpuInfo   python.Value // absent if there is none, or it is not JSON
 	supported [][3]string
-	instances value // supported, as Nova's list of lists
+	instances python.Value // supported, as Nova's list of lists
 	// failed says why SupportedInstances cannot be read; "" if it can.
 	failed string
 }
@@ -37,7 +39,7 @@ func platformOf(t FactTexts) *hostPlatform {
 	p := &hostPlatform{key: key}
 	if t.CPUInfo != "" {
 		// CPUInfo that is not JSON is still a capability, as text.
-		p.cpuInfo, _ = parseJSON(t.CPUInfo)
+		p.cpuInfo, _ = python.ParseJSON(t.CPUInfo)
 	}
 	p.readSupported(t.SupportedInstances)
 	if platforms.byKey == nil {
@@ -59,49 +61,49 @@ func forgetPlatform(key string) {
 
 // readSupported parses [[architecture, hypervisor, mode], …] and canonicalizes the names (nova/objects/hv_spec.py).
 func (p *hostPlatform) readSupported(in string) {
-	p.instances = value{kind: list}
+	p.instances = python.Value{Kind: python.KindList}
 	if in == "" {
 		return
 	}
-	v, err := parseJSON(in)
+	v, err := python.ParseJSON(in)
 	if err != nil {
-		err := notJSON(err)
-		p.failed = fmt.Sprintf("%s: %s", err.class, err.message)
+		err := python.NotJSON(err)
+		p.failed = fmt.Sprintf("%s: %s", err.Class, err.Message)
 		return
 	}
 	switch {
-	case v.kind == list:
-	case v.kind < text:
-		p.failed = fmt.Sprintf("TypeError: '%s' object is not iterable", v.typeName())
+	case v.Kind == python.KindList:
+	case v.Kind < python.KindText:
+		p.failed = fmt.Sprintf("TypeError: '%s' object is not iterable", v.TypeName())
 		return
 	default: // Python iterates over the letters of a text, or the keys of an object.
-		if v.truth() {
+		if v.Truth() {
 			p.failed = "IndexError: each must be [architecture, hypervisor, mode]"
 		}
 		return
 	}
-	for i := range v.list {
-		e := &v.list[i]
-		if e.kind != list || len(e.list) < 3 {
+	for i := range v.List {
+		e := &v.List[i]
+		if e.Kind != python.KindList || len(e.List) < 3 {
 			p.failed = "IndexError: each must be [architecture, hypervisor, mode]"
 			return
 		}
 		var s [3]string
-		row := value{kind: list}
+		row := python.Value{Kind: python.KindList}
 		for k, canonical := range []func(string) (string, bool){Architecture, HypervisorType, VMMode} {
-			if e.list[k].kind != text {
-				p.failed = fmt.Sprintf("ValueError: %s is not a name", e.list[k].String())
+			if e.List[k].Kind != python.KindText {
+				p.failed = fmt.Sprintf("ValueError: %s is not a name", e.List[k].String())
 				return
 			}
-			name, ok := canonical(e.list[k].s)
+			name, ok := canonical(e.List[k].Text)
 			if !ok {
-				p.failed = fmt.Sprintf("ValueError: %q is not known", e.list[k].s)
+				p.failed = fmt.Sprintf("ValueError: %q is not known", e.List[k].Text)
 				return
 			}
 			s[k] = name
-			row.list = append(row.list, textValue(name))
+			row.List = append(row.List, python.TextValue(name))
 		}
 		p.supported = append(p.supported, s)
-		p.instances.list = append(p.instances.list, row)
+		p.instances.List = append(p.instances.List, row)
 	}
 }

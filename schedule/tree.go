@@ -4,6 +4,8 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+
+	"cellgate/internal/python"
 )
 
 // Tree is what a request asks of a host's whole tree of providers. Without a Tree everything is asked of the root.
@@ -61,7 +63,7 @@ func (t *Tree) spreads(trait string, of []string) bool {
 // groups reports whether there are suffixed groups.
 func (t *Tree) groups() bool { return t != nil && len(t.Groups) > 0 }
 
-var errTooManyWays = &pyError{"TimeoutError", "too many ways to place groups on providers"}
+var errTooManyWays = python.Raise("TimeoutError", "too many ways to place groups on providers")
 
 // treeFilter adds the checks of TreeFilter. Without groups it only judges hosts that passed some check because of
 // their children.

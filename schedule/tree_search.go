@@ -3,6 +3,8 @@ package schedule
 import (
 	"cmp"
 	"slices"
+
+	"cellgate/internal/python"
 )
 
 // maxTreeSteps bounds the tries of providers for one host's groups and classes; beyond it the host counts as
@@ -43,7 +45,7 @@ type treeSearch struct {
 	steps   int
 	// devices judge the providers of PCI devices; err is an exception of theirs, which ends the search.
 	devices deviceJudge
-	err     *pyError
+	err     *python.Exception
 }
 
 // treeProvider is a provider of the host.
@@ -62,7 +64,7 @@ const (
 )
 
 // fits reports whether an instance of the request fits on the host, or the exception that ended the search.
-func (s *treeSearch) fits(r *row, q *Request, by judging) (bool, *pyError) {
+func (s *treeSearch) fits(r *row, q *Request, by judging) (bool, *python.Exception) {
 	_, ok, err := s.find(r, q, by)
 	return ok, err
 }
@@ -84,7 +86,7 @@ func (s *treeSearch) allocation(r *row, q *Request, by judging) *Allocation {
 
 // find tries the questions in order. If a search finds the candidate, s.question is set; if the root alone suffices,
 // it is nil.
-func (s *treeSearch) find(r *row, q *Request, by judging) (question int, ok bool, err *pyError) {
+func (s *treeSearch) find(r *row, q *Request, by judging) (question int, ok bool, err *python.Exception) {
 	if s.plan == nil || s.plan.request != q {
 		s.plan = newTreePlan(q)
 	}

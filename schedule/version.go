@@ -22,7 +22,7 @@ type strictVersion struct {
 }
 
 // readVersionBounds parses ">=1.0,<2.0" (distutils.versionpredicate).
-func readVersionBounds(s string) ([]versionBound, *pyError) {
+func readVersionBounds(s string) ([]versionBound, *python.Exception) {
 	var bounds []versionBound
 	for part := range strings.SplitSeq(s, ",") {
 		text := python.Strip(part)
@@ -35,7 +35,7 @@ func readVersionBounds(s string) ([]versionBound, *pyError) {
 		}
 		version := python.Strip(text[len(op):])
 		if op == "" || version == "" || strings.ContainsFunc(version, python.Space) {
-			return nil, valueError("bad package restriction syntax: " + string(appendQuoted(nil, part)))
+			return nil, python.ValueError("bad package restriction syntax: " + python.Quote(part))
 		}
 		v, err := readVersion(version)
 		if err != nil {
@@ -46,8 +46,10 @@ func readVersionBounds(s string) ([]versionBound, *pyError) {
 	return bounds, nil
 }
 
-func readVersion(s string) (strictVersion, *pyError) {
-	bad := valueError("invalid version number '" + s + "'")
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+func readVersion(s string) (strictVersion, *python.Exception) {
+	bad := python.ValueError("invalid version number '" + s + "'")
 	var v strictVersion
 	body := s
 	if i := strings.IndexAny(s, "ab"); i >= 0 {
@@ -89,7 +91,7 @@ func (v *strictVersion) compare(o *strictVersion) int {
 }
 
 // inBounds reports whether a version is within all bounds.
-func inBounds(version string, bounds []versionBound) (bool, *pyError) {
+func inBounds(version string, bounds []versionBound) (bool, *python.Exception) {
 	v, err := readVersion(version)
 	if err != nil {
 		return false, err
@@ -130,7 +132,7 @@ func versionText(n int64) string {
 // VersionPredicate says why s is not a list of bounds for img_hv_requested_version; "" if it is one.
 func VersionPredicate(s string) (problem string) {
 	if _, err := readVersionBounds(s); err != nil {
-		return err.message
+		return err.Message
 	}
 	return ""
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"cellgate/internal/python"
 )
 
 // NoBounds are the bounds of no hosts: Min > Max.
@@ -27,7 +29,7 @@ type weigher struct {
 	stored   int
 	fill     func(at int, c *chunk) *column
 	name     string
-	raises   func(*scan, *weigher, *row) *pyError
+	raises   func(*scan, *weigher, *row) *python.Exception
 	mayRaise func(*scan, *chunk, uint64) uint64
 	// raisesUnfilled and raised: see unweighable.
 	raisesUnfilled bool
@@ -49,7 +51,7 @@ type weigherKind struct {
 	stored      int // a column; below 0: fill
 	fill        func(*scan, *weigher) func(int, *chunk) *column
 	// raises gives the exception that Nova raises for a host; nil: it never raises.
-	raises func(*scan, *weigher, *row) *pyError
+	raises func(*scan, *weigher, *row) *python.Exception
 	// raisesUnfilled: only for hosts whose compute has not reported.
 	raisesUnfilled bool
 	// mayRaise gives the hosts for which raises may give an exception; nil: all.

@@ -1,6 +1,10 @@
 package schedule
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"cellgate/internal/python"
+)
 
 // MetricsWeigher weighs a host by the sum of its metrics times their ratios in the option weight_setting
 // (weights/metrics.py).
@@ -88,20 +92,20 @@ func (s *scan) mayLack(c *chunk, m uint64) (may uint64) {
 
 // unmeasured is the exception that Nova raises for a host. It is about the first metric that the host lacks, if
 // metrics are required, or that has no value of its own.
-func (s *scan) unmeasured(w *weigher, r *row) *pyError {
+func (s *scan) unmeasured(w *weigher, r *row) *python.Exception {
 	multiplier := s.multiplierOf(w, r)
 	for _, set := range s.options.MetricsSetting {
 		switch m := r.metric(metricIndex(set.Name)); {
 		case m == nil && !s.options.MetricsRequired && set.Ratio*multiplier != 0:
 			return nil // It weighs as unavailable; Nova skips the remaining metrics.
 		case m == nil && s.options.MetricsRequired:
-			return &pyError{
+			return python.Raise(
 				"ComputeHostMetricNotFound",
-				"Metric " + set.Name + " could not be found on the compute host node " +
-					r.host.ServiceHost + "." + r.host.NodeName + ".",
-			}
+				"Metric "+set.Name+" could not be found on the compute host node "+
+					r.host.ServiceHost+"."+r.host.NodeName+".",
+			)
 		case m != nil && !m.hasValue:
-			return &pyError{"NotImplementedError", "Cannot load 'value' in the base class"}
+			return python.Raise("NotImplementedError", "Cannot load 'value' in the base class")
 		}
 	}
 	return nil

@@ -1,3 +1,3 @@
-// Package python parses texts as Python 3 does, where Nova leaves this to Python: which characters are
-// white space to str.strip and str.split, and which texts are numbers to int and float.
+// Package python reads, compares and prints values as Python 3 does, where Nova leaves this to Python: which texts are
+// numbers to int and float, what json.loads reads, how values of different types compare, and which exceptions follow.
 package python

@@ -1,4 +1,4 @@
-package schedule
+package python
 
 import (
 	"errors"
@@ -13,19 +13,19 @@ import (
 // maxJSONDepth bounds how deep lists and objects nest.
 const maxJSONDepth = 500
 
-// parseJSON parses a JSON text as Python's json.loads does, which accepts more than the standard: NaN, Infinity and
-// -Infinity are numbers. Half a surrogate pair becomes U+FFFD. Errors are errJSONDepth or a *jsonError.
-func parseJSON(s string) (value, error) {
+// ParseJSON parses a JSON text as Python's json.loads does, which accepts more than the standard: NaN, Infinity and
+// -Infinity are numbers. Half a surrogate pair becomes U+FFFD. Only NotJSON and people read the errors.
+func ParseJSON(s string) (Value, error) {
 	p := jsonReader{s: s}
 	if strings.HasPrefix(s, "\ufeff") {
-		return value{}, p.fail("Unexpected UTF-8 BOM (decode using utf-8-sig)")
+		return Value{}, p.fail("Unexpected UTF-8 BOM (decode using utf-8-sig)")
 	}
 	v, err := p.value(0)
 	if err != nil {
-		return value{}, err
+		return Value{}, err
 	}
 	if p.skip(); p.at < len(s) {
-		return value{}, p.fail("Extra data")
+		return Value{}, p.fail("Extra data")
 	}
 	return v, nil
 }
@@ -53,13 +53,13 @@ func (p *jsonReader) fail(what string) error { return p.failAt(p.at, what) }
 
 func (p *jsonReader) failAt(at int, what string) error { return &jsonError{what, p.s, at} }
 
-// notJSON is the exception of json.loads for an error of parseJSON. Python's depth limit differs from parseJSON's,
+// NotJSON is the exception of json.loads for an error of ParseJSON. Python's depth limit differs from ParseJSON's,
 // but is also a few hundred levels.
-func notJSON(err error) *pyError {
+func NotJSON(err error) *Exception {
 	if err == errJSONDepth {
-		return &pyError{"RecursionError", "maximum recursion depth exceeded"}
+		return Raise("RecursionError", "maximum recursion depth exceeded")
 	}
-	return &pyError{"JSONDecodeError", err.Error()}
+	return Raise("JSONDecodeError", err.Error())
 }
 
 func (p *jsonReader) skip() {
@@ -86,36 +86,36 @@ func (p *jsonReader) readLiteral(w string) bool {
 
 var errJSONDepth = errors.New("nested too deep")
 
-func (p *jsonReader) value(depth int) (value, error) {
+func (p *jsonReader) value(depth int) (Value, error) {
 	if depth > maxJSONDepth {
-		return value{}, errJSONDepth
+		return Value{}, errJSONDepth
 	}
 	switch c := p.next(); {
 	case c == '"':
 		s, err := p.text()
-		return textValue(s), err
+		return TextValue(s), err
 	case c == '[':
 		return p.list(depth)
 	case c == '{':
 		return p.object(depth)
 	case p.readLiteral("null"):
-		return value{}, nil
+		return Value{}, nil
 	case p.readLiteral("true"):
-		return boolValue(true), nil
+		return BoolValue(true), nil
 	case p.readLiteral("false"):
-		return boolValue(false), nil
+		return BoolValue(false), nil
 	case p.readLiteral("NaN"):
-		return floatValue(math.NaN()), nil
+		return FloatValue(math.NaN()), nil
 	case p.readLiteral("Infinity"):
-		return floatValue(math.Inf(1)), nil
+		return FloatValue(math.Inf(1)), nil
 	case p.readLiteral("-Infinity"):
-		return floatValue(math.Inf(-1)), nil
+		return FloatValue(math.Inf(-1)), nil
 	}
 	return p.number()
 }
 
-func (p *jsonReader) list(depth int) (value, error) {
-	v := value{kind: list}
+func (p *jsonReader) list(depth int) (Value, error) {
+	v := Value{Kind: KindList}
 	p.at++
 	if p.next() == ']' {
 		p.at++
@@ -124,9 +124,9 @@ func (p *jsonReader) list(depth int) (value, error) {
 	for {
 		e, err := p.value(depth + 1)
 		if err != nil {
-			return value{}, err
+			return Value{}, err
 		}
-		v.list = append(v.list, e)
+		v.List = append(v.List, e)
 		switch p.next() {
 		case ',':
 			p.at++
@@ -134,13 +134,13 @@ func (p *jsonReader) list(depth int) (value, error) {
 			p.at++
 			return v, nil
 		default:
-			return value{}, p.fail("Expecting ',' delimiter")
+			return Value{}, p.fail("Expecting ',' delimiter")
 		}
 	}
 }
 
-func (p *jsonReader) object(depth int) (value, error) {
-	v := value{kind: object, dict: &dict{v: map[string]value{}}}
+func (p *jsonReader) object(depth int) (Value, error) {
+	v := Value{Kind: KindDict, Dict: &Dict{}}
 	p.at++
 	if p.next() == '}' {
 		p.at++
@@ -148,21 +148,21 @@ func (p *jsonReader) object(depth int) (value, error) {
 	}
 	for {
 		if p.next() != '"' {
-			return value{}, p.fail("Expecting property name enclosed in double quotes")
+			return Value{}, p.fail("Expecting property name enclosed in double quotes")
 		}
 		key, err := p.text()
 		if err != nil {
-			return value{}, err
+			return Value{}, err
 		}
 		if p.next() != ':' {
-			return value{}, p.fail("Expecting ':' delimiter")
+			return Value{}, p.fail("Expecting ':' delimiter")
 		}
 		p.at++
 		e, err := p.value(depth + 1)
 		if err != nil {
-			return value{}, err
+			return Value{}, err
 		}
-		v.dict.set(key, e)
+		v.Dict.Set(key, e)
 		switch p.next() {
 		case ',':
 			p.at++
@@ -170,14 +170,14 @@ func (p *jsonReader) object(depth int) (value, error) {
 			p.at++
 			return v, nil
 		default:
-			return value{}, p.fail("Expecting ',' delimiter")
+			return Value{}, p.fail("Expecting ',' delimiter")
 		}
 	}
 }
 
 // number reads -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][-+]?[0-9]+)?, an integer when it
 // has neither point nor exponent.
-func (p *jsonReader) number() (value, error) {
+func (p *jsonReader) number() (Value, error) {
 	from := p.at
 	digits := func() (n int) {
 		for p.at < len(p.s) && digit(p.s[p.at]) {
@@ -189,7 +189,7 @@ func (p *jsonReader) number() (value, error) {
 	p.readLiteral("-")
 	if !p.readLiteral("0") && digits() == 0 {
 		p.at = from
-		return value{}, p.fail("Expecting value")
+		return Value{}, p.fail("Expecting value")
 	}
 	end := p.at
 	if p.readLiteral(".") {

@@ -1,6 +1,10 @@
 package schedule
 
-import "testing"
+import (
+	"testing"
+
+	"cellgate/internal/python"
+)
 
 // JsonFilter compares numbers exactly, whatever their size and kind. As in Python, NaN equals
 // nothing, but "in" finds it in a list.
@@ -41,14 +45,14 @@ func TestJSONNumbersCompareAsInPython(t *testing.T) {
 		`["not", ["<", 36893488147419103232, 1.0]]`:                 true,
 		`["<", 36893488147419103232.0, 36893488147419103233, 4e19]`: true,
 	} {
-		v, err := parseJSON(query)
+		v, err := python.ParseJSON(query)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, raised := readTerm(&v).answer(host)
-		is := got.truth()
-		if got.kind == list {
-			is = got.list[0].truth()
+		is := got.Truth()
+		if got.Kind == python.KindList {
+			is = got.List[0].Truth()
 		}
 		if raised != nil || is != want {
 			t.Errorf("%s is %v (%v), want %v", query, is, raised, want)

@@ -1,4 +1,4 @@
-package schedule
+package python
 
 import (
 	"encoding/json"
@@ -26,7 +26,7 @@ func TestJSONAsPythonReadsIt(t *testing.T) {
 		{`""`, ""},
 		{`[[], {}]`, "[[], {}]"},
 	} {
-		v, err := parseJSON(c.text)
+		v, err := ParseJSON(c.text)
 		if err != nil || v.String() != c.want {
 			t.Errorf("%s: %q %v, want %q", c.text, v.String(), err, c.want)
 		}
@@ -35,7 +35,7 @@ func TestJSONAsPythonReadsIt(t *testing.T) {
 		"", " ", "x", "[", "[1,]", `{"a": 1,}`, `{"a" 1}`, `{a: 1}`, "{'a': 1}", "01", "1.", ".5", "+1", "- 1", "1e", "[1 2]", `"`, `"\x"`,
 		`"\u12"`, "\"\t\"", "nan", "tru", "[] []", "\ufeff1", strings.Repeat("[", 100000), "{", `{"a"`, `{"a":`, `"\`, "-",
 	} {
-		if v, err := parseJSON(bad); err == nil {
+		if v, err := ParseJSON(bad); err == nil {
 			t.Errorf("%.20q is read as %s", bad, v.String())
 		}
 	}
@@ -56,7 +56,7 @@ func TestJSONIsRefusedInPythonsWords(t *testing.T) {
 		t.Errorf("%d texts", len(want))
 	}
 	for s, message := range want {
-		if _, err := parseJSON(s); err == nil || err.Error() != message {
+		if _, err := ParseJSON(s); err == nil || err.Error() != message {
 			t.Errorf("%q: %v, want %s", s, err, message)
 		}
 	}
@@ -69,7 +69,7 @@ func FuzzJSON(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := parseJSON(s)
+		got, err := ParseJSON(s)
 		d := json.NewDecoder(strings.NewReader(s))
 		d.UseNumber()
 		var want any
@@ -85,36 +85,36 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-func sameJSON(v *value, want any) bool {
+func sameJSON(v *Value, want any) bool {
 	switch w := want.(type) {
 	case nil:
-		return v.kind == absent
+		return v.Kind == KindNone
 	case bool:
-		return v.kind == boolean && (v.i != 0) == w
+		return v.Kind == KindBool && (v.Int != 0) == w
 	case string:
 		// encoding/json replaces bytes that are not UTF-8.
-		return v.kind == text && strings.ToValidUTF8(v.s, "\ufffd") == strings.ToValidUTF8(w, "\ufffd") ||
-			v.kind == text && strings.Contains(w, "\ufffd")
+		return v.Kind == KindText && strings.ToValidUTF8(v.Text, "\ufffd") == strings.ToValidUTF8(w, "\ufffd") ||
+			v.Kind == KindText && strings.Contains(w, "\ufffd")
 	case json.Number:
-		n, ok := v.number()
+		n, ok := v.Number()
 		f, _ := w.Float64() // beyond the range both are infinite
 		return ok && (n == f || math.Abs(n-f) <= math.Abs(f)*1e-15)
 	case []any:
-		if v.kind != list || len(v.list) != len(w) {
+		if v.Kind != KindList || len(v.List) != len(w) {
 			return false
 		}
 		for i := range w {
-			if !sameJSON(&v.list[i], w[i]) {
+			if !sameJSON(&v.List[i], w[i]) {
 				return false
 			}
 		}
 		return true
 	case map[string]any:
-		if v.kind != object {
+		if v.Kind != KindDict {
 			return false
 		}
 		for k, x := range w {
-			if got, ok := v.dict.v[k]; ok && !sameJSON(&got, x) {
+			if got, ok := v.Dict.Lookup(k); ok && !sameJSON(&got, x) {
 				return false
 			} else if !ok && !strings.Contains(k, "\ufffd") {
 				return false

@@ -1,4 +1,4 @@
-package schedule
+package python
 
 import (
 	"net/netip"
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// readHostAddress reads a host's address as netaddr.IPAddress does. IPv4 addresses follow inet_aton: numbers may be
+// Address parses an IP address as netaddr.IPAddress does. IPv4 addresses follow inet_aton: numbers may be
 // octal or hexadecimal, and the last number may stand for several bytes.
-func readHostAddress(s string) (netip.Addr, bool) {
+func Address(s string) (netip.Addr, bool) {
 	if ip, ok := inetAton(s); ok {
 		return ip, true
 	}
