@@ -31,6 +31,7 @@ type rule struct {
 // rules is ordered so that the most specific folder comes last: the last match counts.
 var rules = []rule{
 	{folder: "schedule", may: []string{"internal/python"}, stdOnly: true, why: "the core is pure: no I/O, clock, randomness, logging, no dependency to surprise it"},
+	{folder: "schedule/merge", may: []string{"schedule"}, stdOnly: true, why: "answers are merged by the core's rules, without I/O"},
 	{folder: "schedule/placement", stdOnly: true, why: "candidates are found without I/O, names or hosts"},
 	{folder: "schedule/nova", may: []string{"schedule", "internal/fault", "internal/osnames", "internal/python"}, stdOnly: true, why: "Nova's forms become the core's, nothing else"},
 	{folder: "shard", may: []string{"internal/fault", "schedule"}, stdOnly: true, why: "the contract of a store names no backend; of NUMA cells and devices it judges by the core's rules"},
@@ -105,6 +106,14 @@ var rules = []rule{
 	{folder: "internal/telemetry", may: []string{"internal/fault", "internal/rpc", "schedule"}, why: "telemetry knows names, not the parts that use them"},
 	{folder: "deploy", may: []string{"proto"}, why: "what is deployed beside the binary knows the public API only"},
 	{folder: "cmd", may: []string{"agent", "cell", "gateway", "internal", "proto", "samples", "shard"}, why: "only cmd wires the parts and constructs backends; the core is reached through them"},
+}
+
+// reserved packages are those that only the named folders may import, whatever the rules allow.
+var reserved = map[string]struct {
+	folders []string
+	why     string
+}{
+	"schedule/merge": {[]string{"gateway"}, "a cell answers for its own hosts, and the core decides about one table: only a gateway merges"},
 }
 
 // forbidden packages, everywhere except in test files: package → reason.
@@ -195,6 +204,9 @@ func TestImportRules(t *testing.T) {
 			if !allowed(imp, r) {
 				t.Errorf("%s imports %s: %s", p.ImportPath, imp, r.why)
 			}
+			if why := reservedFrom(imp, path); why != "" {
+				t.Errorf("%s imports %s: %s", p.ImportPath, imp, why)
+			}
 		}
 	}
 }
@@ -218,6 +230,15 @@ func allowed(imp string, r *rule) bool {
 	return false
 }
 
+// reservedFrom gives the reason why packages at path may not import imp; empty: it is not reserved from them.
+func reservedFrom(imp, path string) string {
+	r := reserved[strings.TrimPrefix(imp, module+"/")]
+	if slices.ContainsFunc(r.folders, func(f string) bool { return below(path, f) }) {
+		return ""
+	}
+	return r.why
+}
+
 // The rules are only worth something while they can fail.
 func TestImportRulesReject(t *testing.T) {
 	core, gate := &rules[0], &rule{folder: "gateway", may: []string{"schedule"}}
@@ -238,13 +259,18 @@ func TestImportRulesReject(t *testing.T) {
 			t.Errorf("%s in %s: allowed is %t", c.imp, c.r.folder, got)
 		}
 	}
+	for path, want := range map[string]bool{"gateway/selection": false, "cell/proposals": true, "schedule": true, "schedule/nova": true} {
+		if got := reservedFrom("cellgate/schedule/merge", path) != ""; got != want {
+			t.Errorf("schedule/merge is reserved from %s: %t", path, got)
+		}
+	}
 }
 
 var impure = regexp.MustCompile(`\b(time\.(Now|Sleep|After|Tick|NewTimer|NewTicker|Since)|rand\.|os\.|net\.|go func|context\.)`)
 
 func TestCoreIsPure(t *testing.T) {
 	var files []string
-	for _, folder := range []string{"schedule", "schedule/placement", "internal/python"} {
+	for _, folder := range []string{"schedule", "schedule/merge", "schedule/placement", "internal/python"} {
 		some, err := filepath.Glob(folder + "/*.go")
 		if err != nil || len(some) == 0 {
 			t.Fatal("no files in", folder, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cellgate/schedule"
+	"cellgate/schedule/merge"
 )
 
 const (
@@ -137,13 +138,13 @@ func TestSamplesMeetTheirExpectation(t *testing.T) {
 	}
 }
 
-func planSample(t *testing.T, tables []*schedule.Table, s Sample, r *schedule.Request, seed uint64) *schedule.Result {
+func planSample(t *testing.T, tables []*schedule.Table, s Sample, r *schedule.Request, seed uint64) *merge.Result {
 	t.Helper()
 	rules := &schedule.Rules{DefaultAvailabilityZone: "nova"}
 	if s.Request.GetRequestSpec().GetStrategy() == "pack" {
 		rules.Weighers = schedule.PackWeighers()
 	}
-	plan := schedule.NewPlan(schedule.PlanConfig{
+	plan := merge.NewPlan(merge.Config{
 		Request: r, Rules: rules, Seed: seed, Instances: instances(t, s), Cells: len(tables), Alternates: 2, MaxRounds: 8,
 	})
 	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
@@ -173,7 +174,7 @@ func instances(t *testing.T, s Sample) []schedule.ID {
 	return ids
 }
 
-func take(t *testing.T, tables []*schedule.Table, res *schedule.Result, s Sample, r *schedule.Request) {
+func take(t *testing.T, tables []*schedule.Table, res *merge.Result, s Sample, r *schedule.Request) {
 	t.Helper()
 	ids := instances(t, s)
 	for i, p := range res.Picks {
@@ -185,7 +186,7 @@ func take(t *testing.T, tables []*schedule.Table, res *schedule.Result, s Sample
 	}
 }
 
-func rejects(res *schedule.Result) []schedule.Reject {
+func rejects(res *merge.Result) []schedule.Reject {
 	var all []schedule.Reject
 	for _, p := range res.First {
 		if p != nil {

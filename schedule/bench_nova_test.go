@@ -96,6 +96,17 @@ func BenchmarkProposeNova(b *testing.B) {
 	}
 }
 
+// NovaBench gives cells of so many hosts each, and a query with Nova's default filters and a typical image and flavor.
+func NovaBench(cells, hosts int) (list []Proposer, q *Query) {
+	all := richHosts(cells * hosts)
+	for c := range cells {
+		list = append(list, (&fleet{hosts: all[c*hosts : (c+1)*hosts]}).table().Propose)
+	}
+	q = benchQuery()
+	novaCases[0].set(q)
+	return list, q
+}
+
 // BenchmarkProposeMultipliers measures Propose where aggregates override a multiplier: no rack, or
 // each with one of ways values.
 func BenchmarkProposeMultipliers(b *testing.B) {
@@ -135,29 +146,6 @@ func BenchmarkProposeGroup(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		propose(b, table, q)
-	}
-}
-
-// BenchmarkPlan64 plans 64 instances over three cells of 3,333 hosts.
-func BenchmarkPlan64(b *testing.B) {
-	hosts := richHosts(9999)
-	cells := make([]proposer, 3)
-	for c := range cells {
-		cells[c] = (&fleet{hosts: hosts[c*3333 : (c+1)*3333]}).table().Propose
-	}
-	q := benchQuery()
-	novaCases[0].set(q)
-	instances := make([]ID, 64)
-	for i := range instances {
-		instances[i] = testID('i', i)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		p := NewPlan(PlanConfig{Request: q.Request, Rules: q.Rules, Seed: 7, Instances: instances, Cells: 3})
-		drive(b, p, cells, rand.New(rand.NewPCG(1, 1)))
-		if len(p.Result().Picks) != 64 {
-			b.Fatal("too few picks")
-		}
 	}
 }
 

@@ -10,10 +10,10 @@
 //	Request, Rules        what is asked, and what to decide by
 //	Table                 the hosts, immutable; an Edit gives the next version
 //	Table.Propose(Query)  filter, weigh, rank: one cell's answer
-//	Plan                  merges the cells' answers into exactly the order one
-//	                      scheduler over all hosts would give
 //
-// Invariants held here: I5 (merged order = single-scheduler order, for several
-// instances too) and the ranking half of I6. The tests that hold them compare
-// with a naive oracle in the test files.
+// Package schedule/merge joins the cells' answers into the order of one scheduler over all hosts.
+//
+// Invariants held here: the ranking half of I6, and, with schedule/merge, I5 (merged order = single-scheduler order,
+// for several instances too). The tests that hold them compare with a naive oracle in the test files; those of I5 are
+// in package schedule_test, which imports both packages.
 package schedule

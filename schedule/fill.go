@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math/bits"
-	"slices"
 )
 
 // Filled is how many instances of a request fit on a table.
@@ -48,7 +47,7 @@ func (t *Table) Fill(r *Request, rules *Rules, most int, rest func() error) (*Fi
 	}
 	judged := r.judging(rules)
 	// If nothing reads which instances are on a host, do not add them: a million consumers would take 200 MB.
-	consumers := r.Group != nil || slices.Contains(rules.filters(), TypeAffinityFilter)
+	consumers := r.Group != nil || rules.HasFilter(TypeAffinityFilter)
 	out, work := &Filled{}, 0
 	for {
 		s, err := t.compile(q, t)

@@ -154,7 +154,7 @@ func (k *FilterCache) follow(t *Table, q *Query) (bool, error) {
 		at := bits.TrailingZeros64(stale)
 		own := NoBounds()
 		for _, b := range k.ownOf(at) {
-			own = own.and(b)
+			own = own.Union(b)
 		}
 		s.weighers[at].own = own
 	}
@@ -214,7 +214,7 @@ func (k *FilterCache) renew(at int, c *chunk) (stale uint64) {
 		case was.Min <= w.own.Min && kept.Min > was.Min, was.Max >= w.own.Max && kept.Max < was.Max:
 			stale |= 1 << i
 		default:
-			w.own = w.own.and(*kept)
+			w.own = w.own.Union(*kept)
 		}
 	}
 	k.chunks[at], k.masks[at], k.ceilings[at] = c, m, math.NaN()

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -104,38 +103,6 @@ func TestUnreadableHosts(t *testing.T) {
 	}
 }
 
-// A plan over several cells raises what one scheduler over their hosts would: of the first filter or weigher, whichever
-// cell's hosts raise in it.
-func TestPlan_CellsRaiseInSeveralFilters_FirstFilterCounts(t *testing.T) {
-	o := DefaultOptions()
-	o.StrictNova, o.MetricsSetting = true, []Ratio{{"cpu.percent", 1}}
-	unfilled := ParseFacts(FactTexts{})
-	unfilled.Unfilled = true
-	for _, of := range []struct {
-		filters []string
-		hosts   []*Facts // one in each cell
-		want    string
-	}{
-		{[]string{CapabilitiesFilter, JSONFilter}, []*Facts{ParseFacts(FactTexts{HypervisorType: "7"}), ParseFacts(FactTexts{HypervisorType: "QEMU"})}, CapabilitiesFilter},
-		{[]string{}, []*Facts{nil, unfilled}, CPUWeigher},
-	} {
-		var cells []proposer
-		for _, facts := range of.hosts {
-			cells = append(cells, hostsOf(Host{Facts: facts}).Propose)
-		}
-		request := &Request{Nova: &NovaRequest{
-			Flavor: Flavor{ExtraSpecs: []Pair{{"capabilities:hypervisor_type", ">= 5"}}},
-			Hints:  []Hint{{"query", []string{`[">", "$hypervisor_type", 5]`}}},
-		}}
-		rules := &Rules{Filters: of.filters, Weighers: []Weigher{{CPUWeigher, 1}, {MetricsWeigher, 1}}, Options: o}
-		plan := NewPlan(PlanConfig{Request: request, Rules: rules, Instances: []ID{fleetInstance(0)}, Cells: len(cells)})
-		drive(t, plan, cells, rand.New(rand.NewPCG(1, 1)))
-		if got := plan.Result().NovaException; got == nil || got.Filter != of.want {
-			t.Errorf("%v: raised %v, want %s", of.filters, got, of.want)
-		}
-	}
-}
-
 // If an aggregate's value is not a number, its hosts are counted in a warning, and the configured
 // option applies.
 func TestWarnings(t *testing.T) {
@@ -153,8 +120,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A host without a required metric ranks last. With StrictNova this raises, but not for a single
-// host, which Nova does not weigh.
+// A host without a required metric ranks last.
 func TestMissingMetric(t *testing.T) {
 	has := Host{Facts: ParseFacts(FactTexts{Metrics: `[{"name": "cpu.percent", "value": 0.29}]`})}
 	table := hostsOf(Host{}, has)
@@ -176,84 +142,6 @@ func TestMissingMetric(t *testing.T) {
 	rules.Weighers = append(rules.Weighers, rules.Weighers[0])
 	if p = propose(t, table, &Query{Request: &Request{}, Rules: rules, Limit: 2}); !reflect.DeepEqual(p.Warnings, want) {
 		t.Errorf("named twice: warnings %+v", p.Warnings)
-	}
-	rules.Weighers = rules.Weighers[:1]
-	o.StrictNova = true
-	for hosts, want := range map[int]bool{1: false, 2: true} {
-		r := &Request{}
-		if hosts == 1 {
-			r.ForceHosts = []string{"a"}
-		}
-		plan := NewPlan(PlanConfig{Request: r, Rules: rules, Instances: []ID{fleetInstance(0)}, Cells: 1})
-		drive(t, plan, []proposer{table.Propose}, rand.New(rand.NewPCG(1, 1)))
-		got := plan.Result()
-		if (got.NovaException != nil) != want || want && (got.NovaException.Class != "ComputeHostMetricNotFound" || len(got.Picks) != 0) {
-			t.Errorf("%d hosts: raised %v, %d picks", hosts, got.NovaException, len(got.Picks))
-		}
-	}
-}
-
-// The seed picks one of the best SubsetSize hosts, and some seed picks each of them.
-func TestSubset(t *testing.T) {
-	var hosts []Host
-	for i := range 20 {
-		hosts = append(hosts, Host{View: View{FreeRAMMB: int64(1000 * i)}})
-	}
-	table := hostsOf(hosts...)
-	o := DefaultOptions()
-	o.SubsetSize = 4
-	picked := map[string]int{}
-	for seed := range uint64(200) {
-		plan := NewPlan(PlanConfig{
-			Request: &Request{}, Rules: &Rules{Weighers: []Weigher{{RAMWeigher, 1}}, Options: o},
-			Seed: seed, Instances: []ID{fleetInstance(0)}, Cells: 1, Alternates: 3,
-		})
-		drive(t, plan, []proposer{table.Propose}, rand.New(rand.NewPCG(seed, 1)))
-		r := plan.Result()
-		picked[r.Picks[0].Candidate.ServiceHost]++
-		if n := len(r.Picks[0].Alternates); n != 3 || !r.Exact {
-			t.Fatalf("seed %d: %d alternates, exact %v", seed, n, r.Exact)
-		}
-	}
-	if len(picked) != 4 || picked["t"] < 25 || picked["q"] < 25 {
-		t.Errorf("picked %v, want the four with most memory about alike", picked)
-	}
-}
-
-// A cell whose own ranking hides some of the best hosts over all cells is asked again, even if only
-// the last host of the subset is hidden.
-func TestI5_SubsetHiddenByOwnBounds(t *testing.T) {
-	// By its own bounds cell 0 ranks by memory. Over both cells, disk decides.
-	var mem, disk []Host
-	for i := range 12 {
-		mem = append(mem, Host{View: View{FreeRAMMB: int64(100 + i), FreeDiskMB: int64(1000 * (12 - i))}})
-	}
-	disk = append(disk, Host{View: View{FreeRAMMB: 1_000_000, FreeDiskMB: 1}})
-	cells := []proposer{hostsOf(mem...).Propose, nil}
-	e := NewTable().Edit()
-	disk[0].UUID = fleetHost(100)
-	e.PutHost(disk[0])
-	cells[1] = e.Table().Propose
-	all := NewTable().Edit()
-	for i, h := range mem {
-		h.UUID, h.ServiceHost = fleetHost(i), string(rune('a'+i))
-		all.PutHost(h)
-	}
-	all.PutHost(disk[0])
-	one := all.Table()
-	o := DefaultOptions()
-	o.SubsetSize = 5
-	rules := &Rules{Weighers: []Weigher{{RAMWeigher, 3}, {DiskWeigher, 1}}, Options: o}
-	for seed := range uint64(40) {
-		r := &Request{}
-		plan := NewPlan(PlanConfig{Request: r, Rules: rules, Seed: seed, Instances: []ID{fleetInstance(0)}, Cells: 2})
-		drive(t, plan, cells, rand.New(rand.NewPCG(seed, 2)))
-		single := NewPlan(PlanConfig{Request: r, Rules: rules, Seed: seed, Instances: []ID{fleetInstance(0)}, Cells: 1})
-		drive(t, single, []proposer{one.Propose}, rand.New(rand.NewPCG(seed, 3)))
-		got, want := plan.Result(), single.Result()
-		if !got.Exact || got.Picks[0].Candidate.Host != want.Picks[0].Candidate.Host {
-			t.Fatalf("seed %d: picked %+v, one scheduler %+v", seed, got.Picks[0].Candidate, want.Picks[0].Candidate)
-		}
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Forecast says how the next picks of a proposal's candidates change the proposal, so that a Plan goes on without
-// asking again. It is exact, because a pick changes only its own host. A table gives none if that is not so (groups),
-// and ends it before a pick that it cannot compute, such as of a host whose child providers count.
+// Forecast says how the next picks of a proposal's candidates change the proposal, so that a merge.Plan goes on
+// without asking again. It is exact, because a pick changes only its own host. A table gives none if that is not so
+// (groups), and ends it before a pick that it cannot compute, such as of a host whose child providers count.
 type Forecast struct {
 	// Rest are the bounds over the hosts that passed, except those in Steps.
 	Rest []Bounds
-	// Steps are the likely picks, in order. A Plan may make them in another order, and only some of them.
+	// Steps are the likely picks, in order. A merge.Plan may make them in another order, and only some of them.
 	Steps []Step
 }
 
@@ -30,7 +30,7 @@ func (s *scan) forecast(p *Proposal, n int, bounds []Bounds, single bool, masks 
 	if n < 1 || s.q.Request.Group != nil || s.q.Request.Tree.groups() || s.beyond || s.options.StrictNova || len(s.asked) > 0 || len(s.exceptions)+len(s.warned) > 0 {
 		return nil
 	}
-	by := scale{multipliers: multipliersOf(s.q.Rules.weighers()), bounds: bounds, flat: single}
+	by := Scale{Weighers: s.q.Rules.SignedWeighers(), Bounds: bounds, Flat: single}
 	judged := s.q.Request.judging(s.q.Rules)
 	f, now, after := &Forecast{}, slices.Clone(p.Candidates), s.t.Edit()
 	left := make([]int, len(now)) // candidates that pass, by index
@@ -38,7 +38,12 @@ func (s *scan) forecast(p *Proposal, n int, bounds []Bounds, single bool, masks 
 		left[i] = i
 	}
 	for len(f.Steps) < n && len(left) > 0 {
-		at := slices.MinFunc(left, func(a, b int) int { return compareCandidates(now[a], now[b]) })
+		at := left[0]
+		for _, i := range left {
+			if now[i].Better(&now[at]) {
+				at = i
+			}
+		}
 		slot, _ := s.t.slots.get(now[at].Host)
 		after.consume(slot, s.q.Request, judged)
 		after.t.chunks[slot/chunkSize].seal(false)
@@ -53,7 +58,7 @@ func (s *scan) forecast(p *Proposal, n int, bounds []Bounds, single bool, masks 
 			continue
 		}
 		now[at].Raw = step.Raw
-		now[at].Weight = by.weight(&now[at])
+		now[at].Weight = by.Weight(&now[at])
 	}
 	s.exceptions, s.warned = s.exceptions[:0], s.warned[:0]
 	if len(f.Steps) == 0 {
@@ -121,7 +126,7 @@ func (s *scan) rest(p *Proposal, steps []Step, masks []uint64, own func(weigher,
 			} else {
 				of = w.spanOf(at, s.t.chunks[at], m&^gone)
 			}
-			b = b.and(of)
+			b = b.Union(of)
 		}
 		if w.zeroMin && b.Max >= b.Min {
 			b.Min = 0

@@ -19,14 +19,14 @@ func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sc := drawScenario(t)
 		if sometimes(t, 2, "without group") {
-			sc.request.Group = nil
+			sc.Request.Group = nil
 		}
 		trees := sometimes(t, 2, "child providers count")
 		if trees {
-			sc.request.Tree = &Tree{}
+			sc.Request.Tree = &Tree{}
 		}
 		e := NewTable().Edit()
-		for i, h := range sc.hosts {
+		for i, h := range sc.Hosts {
 			if trees && i%3 == 0 {
 				h.Children = []Provider{{UUID: testID('c', i), Parent: h.UUID, Resources: h.Resources}}
 			}
@@ -36,7 +36,7 @@ func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 			x.put(e)
 		}
 		table := e.Table()
-		q := &Query{Request: sc.request, Rules: sc.rules, Seed: sc.seed, Limit: 8, Forecast: evenly(1, 12).Draw(t, "picks")}
+		q := &Query{Request: sc.Request, Rules: sc.Rules, Seed: sc.Seed, Limit: 8, Forecast: evenly(1, 12).Draw(t, "picks")}
 		p := propose(t, table, q)
 		if p.Forecast == nil {
 			return
@@ -45,7 +45,7 @@ func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 			t.Fatalf("%d steps, %d were wanted; group %v", len(p.Forecast.Steps), q.Forecast, q.Request.Group)
 		}
 		all := *q
-		all.Limit, all.Forecast = len(sc.hosts), 0
+		all.Limit, all.Forecast = len(sc.Hosts), 0
 		var picked []ID
 		withTree += bit2int(trees)
 		for i, step := range p.Forecast.Steps {
@@ -70,7 +70,7 @@ func TestForecast_EachStep_IsWhatTheTableSaysThen(t *testing.T) {
 					rest[i].Min, rest[i].Max = min(rest[i].Min, c.Raw[i]), max(rest[i].Max, c.Raw[i])
 				}
 			}
-			if weigherFromZero(w.Name) && rest[i].Max >= rest[i].Min {
+			if weighers[w.Name].zeroMin && rest[i].Max >= rest[i].Min {
 				rest[i].Min = 0
 			}
 		}

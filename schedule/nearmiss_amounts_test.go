@@ -211,7 +211,7 @@ func kindOf(misses []Miss) string {
 
 // checkChanges demands that each change alone fits, that they are ordered by cost, and that none includes the
 // conditions of a cheaper one.
-func checkChanges(t testingT, seed uint64, changes []Change, fits func([]Miss) bool) {
+func checkChanges(t failer, seed uint64, changes []Change, fits func([]Miss) bool) {
 	for i, c := range changes {
 		if !fits(c.Misses) {
 			t.Fatalf("seed %d: %+v does not fit", seed, c)
@@ -229,7 +229,7 @@ func checkChanges(t testingT, seed uint64, changes []Change, fits func([]Miss) b
 
 // noSmallerChange fails if a combination of changes that costs less than cost fits. It also fails if a single condition
 // fits that is not listed at that cost or less.
-func noSmallerChange(t testingT, seed uint64, r *Request, changes []Change, cost float64, fits func([]Miss) bool) (tried int) {
+func noSmallerChange(t failer, seed uint64, r *Request, changes []Change, cost float64, fits func([]Miss) bool) (tried int) {
 	kinds := changesOf(r)
 	if n := amountOf(r.Resources, "PCPU"); n > 0 {
 		var cpus []Miss

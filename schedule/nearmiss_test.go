@@ -138,44 +138,6 @@ func TestNearMisses_AmountsAndTraits_NearestFirst(t *testing.T) {
 	}
 }
 
-// The scores of a candidate add up to its weight, to the last bit.
-func TestScores_RandomFleets_AddUpToTheWeight(t *testing.T) {
-	norace.Skip(t, norace.Pure)
-	weighed := 0
-	propChecks(t, 100)
-	rapid.Check(t, func(t *rapid.T) {
-		f := drawFleet(t)
-		q := drawQuery(t, f)
-		q.Known = nil
-		p := propose(t, f.table(), q)
-		known := &GlobalStats{Bounds: p.Bounds, Passed: int64(p.Passed)}
-		for i := range p.Candidates {
-			sum := 0.0
-			for _, s := range Scores(q.Rules, known, &p.Candidates[i]) {
-				sum = s.Value + sum
-			}
-			columns, inColumns := ColumnsOf(q.Rules, known, []Leader{{0, &p.Candidates[i]}}), 0.0
-			for k := range columns.Weighers {
-				multiplier := columns.Multipliers[k]
-				if columns.Own != nil {
-					multiplier = columns.Own[k]
-				}
-				inColumns = multiplier*((columns.Raw[k]-columns.Min[k])/(columns.Max[k]-columns.Min[k])) + inColumns
-			}
-			if inColumns != sum {
-				t.Fatalf("columns add up to %v, scores to %v", inColumns, sum)
-			}
-			if sum != p.Candidates[i].Weight {
-				t.Fatalf("the scores of %+v add up to %v", p.Candidates[i], sum)
-			}
-			weighed += bit2int(sum != 0)
-		}
-	})
-	if weighed == 0 {
-		t.Error("the fleets drawn show too little")
-	}
-}
-
 func BenchmarkNearMisses(b *testing.B) {
 	e := NewTable().Edit()
 	for _, h := range benchHosts(10_000) {

@@ -82,13 +82,14 @@ func (s *scan) strictly() *NovaException {
 		return nil
 	}
 	first := slices.MinFunc(s.exceptions, func(a, b NovaException) int {
-		return cmp.Compare(s.q.Rules.raisedAt(&a), s.q.Rules.raisedAt(&b))
+		return cmp.Compare(s.q.Rules.RaisedAt(&a), s.q.Rules.RaisedAt(&b))
 	})
 	return &first
 }
 
-// raisedAt orders exceptions as Nova raises them: reading rows comes first, then its filters in order, then weighing.
-func (r *Rules) raisedAt(e *NovaException) int {
+// RaisedAt orders exceptions as Nova raises them, the first one least: reading rows comes first, then the filters in
+// order, then weighing.
+func (r *Rules) RaisedAt(e *NovaException) int {
 	filters := r.filters()
 	switch e.Stage {
 	case StageHostStates:

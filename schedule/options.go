@@ -58,6 +58,9 @@ func (r *Rules) options() *Options {
 	return r.Options
 }
 
+// SubsetSize is from how many best hosts the seed picks one, at least 1: Options.SubsetSize.
+func (r *Rules) SubsetSize() int { return max(1, r.options().SubsetSize) }
+
 // ParseRatio parses NAME=FACTOR of a list option (nova/scheduler/utils.py, parse_options); false if it is invalid.
 // Nova ignores such elements.
 func ParseRatio(s string) (Ratio, bool) {

@@ -97,13 +97,8 @@ func naiveMultipliers(rules *Rules, passed []*Host) []Bounds {
 }
 
 // naiveSelect is one scheduler over all hosts. It picks a host for each instance in turn, and then
-// alternates.
-func naiveSelect(hosts []Host, consumers naiveConsumers, r *Request, rules *Rules, seed uint64, instances []ID, alternates int) (picks []naivePick, failed int) {
-	return naiveSelectLosing(hosts, consumers, r, rules, seed, instances, alternates, -1, "")
-}
-
-// naiveSelectLosing is naiveSelect, but after so many picks it loses the hosts of a cell.
-func naiveSelectLosing(hosts []Host, consumers naiveConsumers, r *Request, rules *Rules, seed uint64, instances []ID, alternates, after int, cell string) (picks []naivePick, failed int) {
+// alternates. After so many picks it loses the hosts of a cell; after -1: never.
+func naiveSelect(hosts []Host, consumers naiveConsumers, r *Request, rules *Rules, seed uint64, instances []ID, alternates, after int, cell string) (picks []naivePick, failed int) {
 	s := newNaiveState(hosts, consumers)
 	s.limited = slices.Contains(naiveRules(rules).Filters, NUMAFilter)
 	sorted := func() []Candidate {
@@ -128,7 +123,7 @@ func naiveSelectLosing(hosts []Host, consumers naiveConsumers, r *Request, rules
 		}
 		at := 0
 		if n = min(n, len(last)); n > 1 {
-			at = int(Tie(seed, mix64(uint64(i))) % uint64(n))
+			at = int(Draw(seed, i) % uint64(n))
 		}
 		pick, ranked := last[at], slices.Clone(last)
 		last = append([]Candidate{pick}, slices.Delete(last, at, at+1)...)

@@ -96,6 +96,9 @@ func (r *Rules) filters() []string {
 	return append([]string{HostFilter}, r.Filters...)
 }
 
+// HasFilter reports whether the rules name a filter, or the default filters do if the rules name none.
+func (r *Rules) HasFilter(name string) bool { return slices.Contains(r.filters(), name) }
+
 func checkAmounts(field string, amounts []Amount) error {
 	for i, a := range amounts {
 		if a.N < 1 {

@@ -179,3 +179,6 @@ func Tie(seed, hostHash uint64) uint64 {
 	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
 	return z ^ (z >> 31)
 }
+
+// Draw is the seed's random number for the n-th pick of a request, from 0.
+func Draw(seed uint64, n int) uint64 { return Tie(seed, mix64(uint64(n))) }

@@ -11,8 +11,8 @@ import (
 // NoBounds are the bounds of no hosts: Min > Max.
 func NoBounds() Bounds { return Bounds{Min: math.Inf(1), Max: math.Inf(-1)} }
 
-// and gives the bounds of both.
-func (b Bounds) and(o Bounds) Bounds { return Bounds{Min: min(b.Min, o.Min), Max: max(b.Max, o.Max)} }
+// Union gives the bounds of the hosts of both.
+func (b Bounds) Union(o Bounds) Bounds { return Bounds{Min: min(b.Min, o.Min), Max: max(b.Max, o.Max)} }
 
 // weigher is a weigher of a query on a table.
 type weigher struct {
@@ -95,10 +95,8 @@ func MultiplierOption(weigher string) string { return weighers[weigher].override
 
 func weigherNotNegative(weigher string) bool { return weighers[weigher].notNegative }
 
-func weigherFromZero(weigher string) bool { return weighers[weigher].zeroMin }
-
-func signOf(weigher string) float64 {
-	if weighers[weigher].negated {
+func (k *weigherKind) sign() float64 {
+	if k.negated {
 		return -1
 	}
 	return 1
@@ -115,7 +113,7 @@ func (s *scan) setWeigher(i int, named Weigher) bool {
 		return false
 	}
 	*w = weigher{
-		multiplier: named.Multiplier, sign: signOf(named.Name), index: i, override: k.override,
+		multiplier: named.Multiplier, sign: k.sign(), index: i, override: k.override,
 		zeroMin: k.zeroMin, stored: k.stored, own: NoBounds(),
 		name: named.Name, raises: k.raises, raisesUnfilled: k.raisesUnfilled, mayRaise: k.mayRaise,
 	}
@@ -143,7 +141,7 @@ func (s *scan) widen(at int, c *chunk, m uint64) {
 		if !low && col.hi <= w.own.Max {
 			continue
 		}
-		w.own = w.own.and(col.boundsOf(m, c.valid))
+		w.own = w.own.Union(col.boundsOf(m, c.valid))
 	}
 	s.unweighable(c, m)
 	s.classesOf(c, m)

@@ -91,7 +91,7 @@ func (s *scan) multipliers() []Bounds {
 		list[i] = NoBounds()
 		for k := range s.classes {
 			if c := &s.classes[k]; c.passed {
-				list[i] = list[i].and(Bounds{c.multipliers[i], c.multipliers[i]})
+				list[i] = list[i].Union(Bounds{c.multipliers[i], c.multipliers[i]})
 			}
 		}
 	}

@@ -3,7 +3,7 @@
 //
 //	service.go  a question: shapes, cells, changes
 //	each.go     each shape alone: every cell counts its own instances
-//	mix.go      shapes in turn, ranked over all cells by schedule.Plan
+//	mix.go      shapes in turn, ranked over all cells by merge.Plan
 //	drain.go    the instances of hosts to empty, one after the other
 //	evacuee.go  an instance's needs as its claim knows them, and the order of a drain
 //

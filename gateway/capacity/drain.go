@@ -20,6 +20,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/merge"
 )
 
 const (
@@ -176,7 +177,7 @@ func (d *drain) planCell(ctx context.Context, c *trialCell, list []*evacuee) err
 		if err == nil && found.Failed >= 0 && !explained[at] && d.explained < explainedShapes {
 			explained[at] = true
 			d.explained++
-			found.Last[0], err = m.propose(ctx, at, &schedule.Ask{Query: schedule.Query{Request: e.form.Request, Rules: e.form.Rules, Seed: d.seed, Limit: 1, NearMisses: nearMisses}})
+			found.Last[0], err = m.propose(ctx, at, &merge.Ask{Query: schedule.Query{Request: e.form.Request, Rules: e.form.Rules, Seed: d.seed, Limit: 1, NearMisses: nearMisses}})
 			if err != nil {
 				err = m.failed(ctx, 0, err)
 			}

@@ -13,6 +13,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/merge"
 )
 
 // mix places shapes in turn on one copy of all cells, each where a selection would, until a shape finds no host or
@@ -111,9 +112,9 @@ func (m *mixture) bind(i int, host string) {
 }
 
 // pick places one instance of a shape.
-func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*schedule.Result, error) {
+func (m *mixture) pick(ctx context.Context, i int, id schedule.ID) (*merge.Result, error) {
 	s := m.shapes[i]
-	plan := schedule.NewPlan(schedule.PlanConfig{Request: s.Request, Rules: s.Rules, Seed: m.seed, Instances: []schedule.ID{id}, Cells: len(m.cells), Expected: m.expected[i]})
+	plan := merge.NewPlan(merge.Config{Request: s.Request, Rules: s.Rules, Seed: m.seed, Instances: []schedule.ID{id}, Cells: len(m.cells), Expected: m.expected[i]})
 	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {
 		answers, errs := make([]*schedule.Proposal, len(asks)), make([]error, len(asks))
 		var all sync.WaitGroup
@@ -163,7 +164,7 @@ func (m *mixture) failed(ctx context.Context, cell int, err error) error {
 }
 
 // propose asks a cell, unless it has answered the same query and nothing was placed there since.
-func (m *mixture) propose(ctx context.Context, i int, a *schedule.Ask) (*schedule.Proposal, error) {
+func (m *mixture) propose(ctx context.Context, i int, a *merge.Ask) (*schedule.Proposal, error) {
 	c := m.cells[a.Cell]
 	last := &c.answers[i]
 	if last.proposal != nil && last.placed == c.placed && last.query.Limit == a.Query.Limit && last.query.NearMisses == a.Query.NearMisses && reflect.DeepEqual(last.query.Known, a.Query.Known) {
@@ -183,7 +184,7 @@ func (m *mixture) propose(ctx context.Context, i int, a *schedule.Ask) (*schedul
 }
 
 // result counts the placed instances. full is the shape that found no host; -1 for none.
-func (m *mixture) result(full int, found *schedule.Result, end cellgatev1.CapacityEnd) []*cellgatev1.ShapeCapacity {
+func (m *mixture) result(full int, found *merge.Result, end cellgatev1.CapacityEnd) []*cellgatev1.ShapeCapacity {
 	out := make([]*cellgatev1.ShapeCapacity, len(m.shapes))
 	for i, s := range m.shapes {
 		shape := &cellgatev1.ShapeCapacity{Name: s.name, End: end}

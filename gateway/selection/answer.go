@@ -11,6 +11,7 @@ import (
 	"cellgate/internal/wire"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/merge"
 )
 
 // maxAnswerHosts bounds the hosts in an answer, alternates included. With the longest names, so many are just below
@@ -31,7 +32,7 @@ func (s *selection) checkAnswerSize() error {
 const allocationVersion = "1.36"
 
 // destinationsOf gives an instance's answer before its claim: all but the claim's lease. claimID is "" in a dry run.
-func (s *selection) destinationsOf(instance schedule.ID, c *cellclient.Cell, pick schedule.Pick, claimID string) *cellgatev1.Destinations {
+func (s *selection) destinationsOf(instance schedule.ID, c *cellclient.Cell, pick merge.Pick, claimID string) *cellgatev1.Destinations {
 	d := &cellgatev1.Destinations{InstanceUuid: instance.String(), Selected: s.selectionOf(c, &pick.Candidate)}
 	if s.claims() {
 		d.Selected.Claimed, d.Selected.ClaimId, d.Selected.ClaimState = true, claimID, cellgatev1.ClaimState_PENDING

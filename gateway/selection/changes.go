@@ -11,6 +11,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/merge"
 )
 
 // maxOtherMisses bounds the conditions of a suggested change other than the smallest.
@@ -18,7 +19,7 @@ const maxOtherMisses = 3
 
 // whyNot gives what hosts lack for the instance that a plan found no host for, and changes with which all instances
 // would find one. It leaves out the hosts of a cell that does not answer in time, or no longer keeps the table version.
-func (s *selection) whyNot(ctx context.Context, m *merged, result *schedule.Result, instances []schedule.ID, patient bool) whyNot {
+func (s *selection) whyNot(ctx context.Context, m *merged, result *merge.Result, instances []schedule.ID, patient bool) whyNot {
 	ask := nearMissAsk{limit: 1, result: result, instances: instances, patient: patient}
 	var misses []cellMisses
 	for k, p := range s.askEachCell(ctx, m, ask) {
@@ -68,10 +69,10 @@ func (s *selection) changesOfAll(ctx context.Context, m *merged, found []schedul
 
 // planAgain plans a changed request for instances, over the cells of a merge, on the table versions that it saw, and
 // over the cells that routing left out.
-func (s *selection) planAgain(ctx context.Context, m *merged, request *schedule.Request, instances []schedule.ID) (*schedule.Result, error) {
+func (s *selection) planAgain(ctx context.Context, m *merged, request *schedule.Request, instances []schedule.ID) (*merge.Result, error) {
 	placement := placementBytes(request, s.rules, s.moving())
 	cells := append(slices.Clone(m.cells), s.skipped()...)
-	plan := schedule.NewPlan(schedule.PlanConfig{Request: request, Rules: s.rules, Seed: s.seed, Instances: instances, Cells: len(cells)})
+	plan := merge.NewPlan(merge.Config{Request: request, Rules: s.rules, Seed: s.seed, Instances: instances, Cells: len(cells)})
 	for k := range m.cells {
 		if m.answers[k] == nil || s.cells[m.cells[k]].lost != nil {
 			plan.Lost(k)

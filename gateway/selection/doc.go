@@ -1,5 +1,5 @@
 // Package selection serves one SelectDestinations call. Service.Select (select.go) lists the steps, in order, and the
-// file of each. schedule.Plan decides the order of hosts, and the cells' shards decide which claims are made. The
+// file of each. merge.Plan decides the order of hosts, and the cells' shards decide which claims are made. The
 // package knows neither gatewatch nor Nova's tables: Gates tells it what an upgrade means for a cell.
 //
 //	I5  the merged order is a single scheduler's      TestI5_… of package gateway

@@ -13,6 +13,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/merge"
 )
 
 const (
@@ -118,7 +119,7 @@ func (s *selection) rankedHosts(hosts []ranked, known *schedule.GlobalStats, lim
 			Cell: sel.GetCell(), HostUuid: sel.GetComputeNodeUuid(), ServiceHost: sel.GetServiceHost(), Nodename: sel.GetNodename(),
 			AvailabilityZone: sel.GetAvailabilityZone(), Weight: h.Weight, Tie: h.Tie, AllocationRequest: sel.GetAllocationRequest(),
 		}
-		for _, x := range schedule.Scores(s.rules, known, h.Candidate) {
+		for _, x := range merge.Scores(s.rules, known, h.Candidate) {
 			host.Scores = append(host.Scores, &cellgatev1.WeigherScore{
 				Weigher: x.Weigher, Multiplier: x.Multiplier, Raw: x.Raw, Normalized: x.Normalized, Score: x.Value,
 			})
@@ -165,7 +166,7 @@ type nearMissAsk struct {
 	// ranked: ask for the best hosts too, by the statistics of all cells before the first pick. Otherwise the cells
 	// look for near misses after the failed plan result for instances.
 	ranked    bool
-	result    *schedule.Result
+	result    *merge.Result
 	instances []schedule.ID
 	// patient: ask cells again that had no time for near misses.
 	patient bool
@@ -189,7 +190,7 @@ func (s *selection) askEachCell(ctx context.Context, m *merged, ask nearMissAsk)
 func (s *selection) askNearMisses(ctx context.Context, cells []int, versions []string, ask nearMissAsk, of func(k int, q schedule.Query) schedule.Query) []*schedule.Proposal {
 	request := s.planned()
 	placement := placementBytes(request, s.rules, s.moving())
-	asks := make([]schedule.Ask, 0, len(cells))
+	asks := make([]merge.Ask, 0, len(cells))
 	queries := make([]*cellv1.Query, 0, len(cells))
 	for k := range cells {
 		if s.cells[cells[k]].lost != nil {
@@ -200,7 +201,7 @@ func (s *selection) askNearMisses(ctx context.Context, cells []int, versions []s
 		if versions != nil {
 			query.TableVersion = versions[k]
 		}
-		asks, queries = append(asks, schedule.Ask{Cell: k, Query: q}), append(queries, query)
+		asks, queries = append(asks, merge.Ask{Cell: k, Query: q}), append(queries, query)
 	}
 	out := make([]*schedule.Proposal, len(cells))
 	for try := 0; len(asks) > 0; try++ {

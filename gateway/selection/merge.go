@@ -15,6 +15,7 @@ import (
 	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/merge"
 )
 
 // merged is the result of one merge.
@@ -24,7 +25,7 @@ type merged struct {
 	// existing are the consumers' live claims, if any beside the source of the move. If there
 	// are, the merge stopped and result is nil.
 	existing []existingClaim
-	result   *schedule.Result
+	result   *merge.Result
 	// answers are the cells' first proposals, by the plan's index; nil for a lost cell.
 	answers []*schedule.Proposal
 	// versions are the versions of the tables that the cells used, by the plan's index.
@@ -83,7 +84,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 	placement := placementBytes(request, s.rules, s.moving())
 	key := shapeOf(placement)
 	s.widen(key)
-	plan := schedule.NewPlan(schedule.PlanConfig{
+	plan := merge.NewPlan(merge.Config{
 		Request: request, Rules: s.rules, Seed: s.seed, Instances: instances,
 		Cells: len(m.cells), Alternates: s.planAlternates(), Expected: s.svc.shapes.get(key),
 	})
@@ -125,7 +126,7 @@ func (s *selection) mergeOnce(ctx context.Context, pending []int, pin bool) (m *
 }
 
 // queries are the messages of a round, in the order of asks. A cell's first one asks for the consumers' claims too.
-func (s *selection) queries(m *merged, asks []schedule.Ask, placement []byte, consumers []string) []*cellv1.Query {
+func (s *selection) queries(m *merged, asks []merge.Ask, placement []byte, consumers []string) []*cellv1.Query {
 	out := make([]*cellv1.Query, len(asks))
 	for i, a := range asks {
 		out[i] = wire.EncodeQuery(&a.Query, placement)
@@ -139,7 +140,7 @@ func (s *selection) queries(m *merged, asks []schedule.Ask, placement []byte, co
 
 // takeAnswer gives the answer of the plan's cell k to the plan. A cell without a usable answer is lost; an error ends
 // the merge.
-func (s *selection) takeAnswer(ctx context.Context, m *merged, plan *schedule.Plan, k int, got cellclient.Answer, pin bool) error {
+func (s *selection) takeAnswer(ctx context.Context, m *merged, plan *merge.Plan, k int, got cellclient.Answer, pin bool) error {
 	cell := m.cells[k]
 	state := &s.cells[cell]
 	state.gate = cmp.Or(got.Proposal.GetGate(), state.gate)
@@ -184,7 +185,7 @@ func (s *selection) takeAnswer(ctx context.Context, m *merged, plan *schedule.Pl
 // The first round asks every cell. If none answers in time, it asks them all once more, for
 // as long as a claim may take, since there is no answer without them. So a pause of the only
 // cell does not fail requests.
-func (s *selection) round(ctx context.Context, n int, cells []int, asks []schedule.Ask, queries []*cellv1.Query) ([]cellclient.Answer, time.Duration) {
+func (s *selection) round(ctx context.Context, n int, cells []int, asks []merge.Ask, queries []*cellv1.Query) ([]cellclient.Answer, time.Duration) {
 	ctx, step := s.svc.Telemetry.Stage(ctx, telemetry.StagePropose)
 	step.Span.Int(telemetry.AttrRound, n)
 	got := make([]cellclient.Answer, len(asks))

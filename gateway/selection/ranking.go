@@ -5,6 +5,7 @@ import (
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/merge"
 )
 
 // ranking is what the decision keeps of the ranking that placed the first instance; nil when this call did not place
@@ -15,8 +16,8 @@ func (s *selection) ranking() *cellv1.Ranking {
 	}
 	r := s.first.result
 	leaders, winner := r.Leaders, &r.Picks[0]
-	if !slices.ContainsFunc(leaders, func(l schedule.Leader) bool { return l.Candidate.Host == winner.Candidate.Host }) {
-		leaders = append(slices.Clip(leaders), schedule.Leader{Cell: winner.Cell, Candidate: &winner.Candidate})
+	if !slices.ContainsFunc(leaders, func(l merge.Leader) bool { return l.Candidate.Host == winner.Candidate.Host }) {
+		leaders = append(slices.Clip(leaders), merge.Leader{Cell: winner.Cell, Candidate: &winner.Candidate})
 	}
 	n := len(leaders)
 	texts := make([]string, 4*n)
@@ -33,7 +34,7 @@ func (s *selection) ranking() *cellv1.Ranking {
 			out.Nodenames[i] = c.NodeName
 		}
 	}
-	scores := schedule.ColumnsOf(s.rules, &r.Known, leaders)
+	scores := merge.ColumnsOf(s.rules, &r.Known, leaders)
 	out.Weighers, out.Multipliers, out.Min, out.Max = scores.Weighers, scores.Multipliers, scores.Min, scores.Max
 	out.Raw, out.OwnMultipliers = scores.Raw, scores.Own
 	return out

@@ -19,6 +19,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/merge"
 	"cellgate/schedule/nova"
 )
 
@@ -34,7 +35,7 @@ func TestScatteredAlternatesAreNobodysPick(t *testing.T) {
 			}
 			return l
 		}
-		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{
+		m := &merged{result: &merge.Result{Picks: []merge.Pick{
 			{Candidate: schedule.Candidate{Host: hostID(1)}, Alternates: list()},
 			{Candidate: schedule.Candidate{Host: hostID(1)}, Alternates: list()},
 			{Candidate: schedule.Candidate{Host: hostID(2)}, Alternates: list()},
@@ -62,11 +63,11 @@ func TestSpreadPicks_AnotherHostPicked_BestHostIsAnAlternate(t *testing.T) {
 	moved := 0
 	for seed := range uint64(50) {
 		s := &selection{svc: &Service{}, request: &schedule.Request{}, callerInput: callerInput{alternates: 2, seed: seed}, race: race{losses: 1}}
-		p := schedule.Pick{Candidate: schedule.Candidate{Host: hostID(0)}}
+		p := merge.Pick{Candidate: schedule.Candidate{Host: hostID(0)}}
 		for i := range s.planAlternates() {
 			p.Alternates = append(p.Alternates, schedule.Candidate{Host: hostID(1 + i)})
 		}
-		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{p}}}
+		m := &merged{result: &merge.Result{Picks: []merge.Pick{p}}}
 		s.spreadPicks(m)
 		p = m.result.Picks[0]
 		if p.Candidate.Host == hostID(0) {
@@ -93,14 +94,14 @@ func TestSpreadGrowsWithLostRaces(t *testing.T) {
 		t.Errorf("spread is %v, want %s", got, want)
 	}
 	s.losses = 0
-	pick := func() schedule.Pick {
-		p := schedule.Pick{Candidate: schedule.Candidate{Host: hostID(0)}}
+	pick := func() merge.Pick {
+		p := merge.Pick{Candidate: schedule.Candidate{Host: hostID(0)}}
 		for i := range 31 {
 			p.Alternates = append(p.Alternates, schedule.Candidate{Host: hostID(1 + i)})
 		}
 		return p
 	}
-	m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick(), pick()}}}
+	m := &merged{result: &merge.Result{Picks: []merge.Pick{pick(), pick()}}}
 	s.spreadPicks(m)
 	for _, p := range m.result.Picks {
 		if p.Candidate.Host != hostID(0) || len(p.Alternates) != 1 || p.Alternates[0].Host != hostID(1) || s.inexact != "" {
@@ -111,7 +112,7 @@ func TestSpreadGrowsWithLostRaces(t *testing.T) {
 	hosts := map[schedule.ID]int{}
 	for seed := range uint64(200) {
 		s.seed = seed
-		m := &merged{result: &schedule.Result{Picks: []schedule.Pick{pick()}}}
+		m := &merged{result: &merge.Result{Picks: []merge.Pick{pick()}}}
 		s.spreadPicks(m)
 		p := m.result.Picks[0]
 		hosts[p.Candidate.Host]++

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cellgate/schedule"
+	"cellgate/schedule/merge"
 )
 
 // splits is how many random splits into cells each case is planned over.
@@ -206,7 +207,7 @@ func (p *replay) planCells(_ int, hosts []goldenHost, r *schedule.Request, insta
 
 // drive runs the plan over n cells, and gives the names of the picked hosts.
 func (p *replay) drive(n int, names map[schedule.ID]string, r *schedule.Request, instances []schedule.ID, ask func(int, *schedule.Query) (*schedule.Proposal, error)) ([]string, error) {
-	plan := schedule.NewPlan(schedule.PlanConfig{
+	plan := merge.NewPlan(merge.Config{
 		Request: r, Rules: p.rules, Seed: p.seed, Instances: instances, Cells: n, MaxRounds: 8,
 	})
 	for asks := plan.Next(); len(asks) > 0; asks = plan.Next() {

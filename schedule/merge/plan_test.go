@@ -1,32 +1,35 @@
-package schedule
+package merge
 
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"cellgate/schedule"
 )
 
+func testID(kind byte, n int) schedule.ID { return schedule.ID{kind, 15: byte(n)} }
+
 // ramRules weigh by free RAM alone.
-var ramRules = &Rules{Weighers: []Weigher{{RAMWeigher, 1}}}
+var ramRules = &schedule.Rules{Weighers: []schedule.Weigher{{Name: schedule.RAMWeigher, Multiplier: 1}}}
 
 // ramProposal names hosts with these amounts of free RAM, best first. passed counts all hosts that
 // pass, named or not.
-func ramProposal(kind byte, passed int, seed uint64, free ...float64) *Proposal {
-	p := &Proposal{Hosts: passed, Passed: passed, Bounds: []Bounds{NoBounds()}}
+func ramProposal(kind byte, passed int, seed uint64, free ...float64) *schedule.Proposal {
+	p := &schedule.Proposal{Hosts: passed, Passed: passed, Bounds: []schedule.Bounds{schedule.NoBounds()}}
 	for i, x := range free {
 		id := testID(kind, i)
-		p.Bounds[0] = Bounds{0, max(p.Bounds[0].Max, x)}
-		p.Candidates = append(p.Candidates, Candidate{
-			Host: id, ServiceHost: fmt.Sprintf("%c%d", kind, i), Raw: []float64{x}, Tie: Tie(seed, HostHash(id)),
+		p.Bounds[0] = schedule.Bounds{Min: 0, Max: max(p.Bounds[0].Max, x)}
+		p.Candidates = append(p.Candidates, schedule.Candidate{
+			Host: id, ServiceHost: fmt.Sprintf("%c%d", kind, i), Raw: []float64{x}, Tie: schedule.Tie(seed, schedule.HostHash(id)),
 		})
 	}
 	return p
 }
 
 func ramPlan(cells, instances, maxRounds int) *Plan {
-	cfg := PlanConfig{Request: &Request{}, Rules: ramRules, Cells: cells, MaxRounds: maxRounds}
+	cfg := Config{Request: &schedule.Request{}, Rules: ramRules, Cells: cells, MaxRounds: maxRounds}
 	for i := range instances {
 		cfg.Instances = append(cfg.Instances, testID('i', i))
 	}
@@ -34,24 +37,24 @@ func ramPlan(cells, instances, maxRounds int) *Plan {
 }
 
 func TestPlanRefusesWhatIsNoAnswer(t *testing.T) {
-	good := func() *Proposal { return ramProposal('a', 2, 0, 9, 5) }
+	good := func() *schedule.Proposal { return ramProposal('a', 2, 0, 9, 5) }
 	for _, of := range []struct {
 		want string
 		cell int
-		make func() *Proposal
+		make func() *schedule.Proposal
 	}{
 		{"cell 2 was not asked", 2, good},
 		{"cell -1 was not asked", -1, good},
-		{"there is none", 0, func() *Proposal { return nil }},
-		{"0 bounds for 1 weighers", 0, func() *Proposal { p := good(); p.Bounds = nil; return p }},
-		{"bounds[0] are [+Inf, -Inf]", 0, func() *Proposal { p := good(); p.Bounds[0] = NoBounds(); return p }},
-		{"bounds[0] are [0, NaN]", 0, func() *Proposal { p := good(); p.Bounds[0].Max = math.NaN(); return p }},
-		{"2 candidates of 1 hosts", 0, func() *Proposal { p := good(); p.Passed = 1; return p }},
-		{"0 candidates of 2 hosts", 0, func() *Proposal { p := good(); p.Candidates = nil; return p }},
-		{"candidates[1]: 0 raw weights", 0, func() *Proposal { p := good(); p.Candidates[1].Raw = nil; return p }},
-		{"raw weight 11 is outside", 0, func() *Proposal { p := good(); p.Candidates[1].Raw[0] = 11; return p }},
-		{"raw weight NaN is outside", 0, func() *Proposal { p := good(); p.Candidates[1].Raw[0] = math.NaN(); return p }},
-		{"candidates, 4 were asked", 0, func() *Proposal { return ramProposal('a', 5, 0, 9, 8, 7, 6, 5) }},
+		{"there is none", 0, func() *schedule.Proposal { return nil }},
+		{"0 bounds for 1 weighers", 0, func() *schedule.Proposal { p := good(); p.Bounds = nil; return p }},
+		{"bounds[0] are [+Inf, -Inf]", 0, func() *schedule.Proposal { p := good(); p.Bounds[0] = schedule.NoBounds(); return p }},
+		{"bounds[0] are [0, NaN]", 0, func() *schedule.Proposal { p := good(); p.Bounds[0].Max = math.NaN(); return p }},
+		{"2 candidates of 1 hosts", 0, func() *schedule.Proposal { p := good(); p.Passed = 1; return p }},
+		{"0 candidates of 2 hosts", 0, func() *schedule.Proposal { p := good(); p.Candidates = nil; return p }},
+		{"candidates[1]: 0 raw weights", 0, func() *schedule.Proposal { p := good(); p.Candidates[1].Raw = nil; return p }},
+		{"raw weight 11 is outside", 0, func() *schedule.Proposal { p := good(); p.Candidates[1].Raw[0] = 11; return p }},
+		{"raw weight NaN is outside", 0, func() *schedule.Proposal { p := good(); p.Candidates[1].Raw[0] = math.NaN(); return p }},
+		{"candidates, 4 were asked", 0, func() *schedule.Proposal { return ramProposal('a', 5, 0, 9, 8, 7, 6, 5) }},
 	} {
 		p := ramPlan(2, 1, 0)
 		err := p.Answer(of.cell, of.make())
@@ -87,7 +90,7 @@ func TestPlanAsksEachCellOnceARound(t *testing.T) {
 	if p.phase != done || r.Failed != -1 || !r.Exact || r.Rounds != 1 || r.Picks[0].Cell != 0 || r.Picks[0].Candidate.Weight != 1 {
 		t.Errorf("result %+v", r)
 	}
-	if r.Known.Passed != 2 || r.Known.Bounds[0] != (Bounds{0, 9}) {
+	if r.Known.Passed != 2 || r.Known.Bounds[0] != (schedule.Bounds{Min: 0, Max: 9}) {
 		t.Errorf("known %+v", r.Known)
 	}
 }
@@ -115,16 +118,16 @@ func TestPlanOfNothing(t *testing.T) {
 // If each answer of a cell is of another state of its table, the plan never proves its pick.
 func TestPlanGivesUpExactness(t *testing.T) {
 	for _, most := range []int{1, 3} {
-		p := NewPlan(PlanConfig{
-			Request: &Request{}, Rules: &Rules{Weighers: []Weigher{{RAMWeigher, 1}, {DiskWeigher, 1}}},
-			Instances: []ID{testID('i', 0)}, Cells: 2, MaxRounds: most,
+		p := NewPlan(Config{
+			Request: &schedule.Request{}, Rules: &schedule.Rules{Weighers: []schedule.Weigher{{Name: schedule.RAMWeigher, Multiplier: 1}, {Name: schedule.DiskWeigher, Multiplier: 1}}},
+			Instances: []schedule.ID{testID('i', 0)}, Cells: 2, MaxRounds: most,
 		})
 		rounds := 0
 		for ; p.phase != done; rounds++ {
 			for _, a := range p.Next() {
 				top := 100 + float64(10*rounds+a.Cell)
 				pr := ramProposal(byte('a'+a.Cell), 50, 0, top, top, top, top)
-				pr.Bounds = append(pr.Bounds, Bounds{0, 10})
+				pr.Bounds = append(pr.Bounds, schedule.Bounds{Min: 0, Max: 10})
 				for i := range pr.Candidates {
 					pr.Candidates[i].Raw = append(pr.Candidates[i].Raw, 0)
 				}
@@ -143,9 +146,9 @@ func TestPlanGivesUpExactness(t *testing.T) {
 // A cell may name fewer candidates than asked for. The plan asks it again only if the missing
 // candidates matter.
 func TestPlanWithCellsThatNameFew(t *testing.T) {
-	cfg := PlanConfig{
-		Request: &Request{}, Rules: ramRules, Cells: 1, Alternates: 2,
-		Instances: []ID{testID('i', 0), testID('i', 1)},
+	cfg := Config{
+		Request: &schedule.Request{}, Rules: ramRules, Cells: 1, Alternates: 2,
+		Instances: []schedule.ID{testID('i', 0), testID('i', 1)},
 	}
 	p := NewPlan(cfg)
 	asks := 0
@@ -195,54 +198,5 @@ func TestPlanStartsAgainWithoutALostCell(t *testing.T) {
 	r := p.Result()
 	if r.Picks[0].Cell != 1 || r.Picks[1].Cell != 1 || r.Known.Passed != 1 || r.Rounds != 1 || !r.Exact {
 		t.Errorf("result %+v", r)
-	}
-}
-
-// While the other cells' answers hold, only the picked host's cell is asked again; for picks that were forecast, no
-// cell is.
-func TestPlanAsksOnlyThePickedCellAgain(t *testing.T) {
-	s := &scenario{rules: ramRules, request: &Request{Consume: Consumption{RAMMB: 10}}, alternates: 0}
-	for i := range 40 {
-		h := Host{UUID: testID('h', i), ServiceHost: fmt.Sprint("h", i), Cell: fmt.Sprint(i % 4)}
-		h.View.FreeRAMMB = int64(1000 + i)
-		if i < 4 {
-			// This host is its cell's maximum.
-			h.View.FreeRAMMB = 5000
-		}
-		s.hosts = append(s.hosts, h)
-	}
-	s.cells = []string{"0", "1", "2", "3"}
-	for i := range 5 {
-		s.instances = append(s.instances, testID('i', i))
-	}
-	for _, of := range []struct {
-		cells  []proposer
-		asks   string
-		rounds int
-	}{
-		{s.naiveCells(), "[4 1 1 1 1]", 5}, // cells without forecasts
-		{s.tableCells(), "[4]", 1},
-	} {
-		p := s.plan(&GlobalStats{Bounds: []Bounds{{0, 5000}}, Passed: 40}, 0)
-		var asked []int
-		for p.phase != done {
-			open := p.Next()
-			asked = append(asked, len(open))
-			for _, a := range open {
-				pr, err := of.cells[a.Cell](&a.Query)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := p.Answer(a.Cell, pr); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if fmt.Sprint(asked) != of.asks {
-			t.Errorf("asks by round %v, want %s", asked, of.asks)
-		}
-		if n, _ := drive(t, s.plan(nil, 0), of.cells, rand.New(rand.NewPCG(1, 1))); n != of.rounds {
-			t.Errorf("%d rounds with nothing expected, want %d: the cells' own bounds are the joined ones", n, of.rounds)
-		}
 	}
 }

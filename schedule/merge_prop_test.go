@@ -1,20 +1,21 @@
-package schedule
+package schedule_test
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
+	"cellgate/schedule"
+	"cellgate/schedule/merge"
 )
 
 // checkPicks compares a plan's picks with those of one scheduler over all hosts.
-func checkPicks(t *rapid.T, s *scenario, r *Result, picks []naivePick, failed int) {
+func checkPicks(t *rapid.T, s *schedule.Scenario, r *merge.Result, picks []schedule.NaivePick, failed int) {
 	t.Helper()
 	if !r.Exact || r.Failed != failed || len(r.Picks) != len(picks) {
 		t.Fatalf("exact %v, failed %d, %d picks; one scheduler: failed %d, %d picks\n%v",
@@ -23,8 +24,8 @@ func checkPicks(t *rapid.T, s *scenario, r *Result, picks []naivePick, failed in
 	checkLeaders(t, s, r, picks)
 	for i, p := range r.Picks {
 		want := picks[i]
-		if s.cells[p.Cell] != want.Cell || !reflect.DeepEqual(p.Candidate, want.Candidate) {
-			t.Fatalf("pick %d: cell %s\n%+v\none scheduler: cell %s\n%+v\n%v", i, s.cells[p.Cell], p.Candidate, want.Cell, want.Candidate, s)
+		if s.Cells[p.Cell] != want.Cell || !reflect.DeepEqual(p.Candidate, want.Candidate) {
+			t.Fatalf("pick %d: cell %s\n%+v\none scheduler: cell %s\n%+v\n%v", i, s.Cells[p.Cell], p.Candidate, want.Cell, want.Candidate, s)
 		}
 		if len(p.Alternates) != len(want.Alternates) {
 			t.Fatalf("pick %d: %d alternates, one scheduler %d\n%v", i, len(p.Alternates), len(want.Alternates), s)
@@ -38,7 +39,7 @@ func checkPicks(t *rapid.T, s *scenario, r *Result, picks []naivePick, failed in
 }
 
 // checkLeaders compares the leaders with one scheduler's ranking before the first pick.
-func checkLeaders(t *rapid.T, s *scenario, r *Result, picks []naivePick) {
+func checkLeaders(t *rapid.T, s *schedule.Scenario, r *merge.Result, picks []schedule.NaivePick) {
 	t.Helper()
 	if len(picks) == 0 {
 		if len(r.Leaders) > 0 {
@@ -46,7 +47,7 @@ func checkLeaders(t *rapid.T, s *scenario, r *Result, picks []naivePick) {
 		}
 		return
 	}
-	if len(r.Leaders) == 0 || len(r.Leaders) > min(mostLeaders, len(picks[0].Ranked)) {
+	if len(r.Leaders) == 0 || len(r.Leaders) > min(5, len(picks[0].Ranked)) {
 		t.Fatalf("%d leaders of %d hosts\n%v", len(r.Leaders), len(picks[0].Ranked), s)
 	}
 	for i, l := range r.Leaders {
@@ -57,7 +58,7 @@ func checkLeaders(t *rapid.T, s *scenario, r *Result, picks []naivePick) {
 }
 
 // checkProposals checks that a result's first proposals are of the state before the first pick.
-func checkProposals(t *rapid.T, s *scenario, r *Result) {
+func checkProposals(t *rapid.T, s *schedule.Scenario, r *merge.Result) {
 	t.Helper()
 	hosts, passed := 0, 0
 	for c, pr := range r.First {
@@ -67,14 +68,14 @@ func checkProposals(t *rapid.T, s *scenario, r *Result) {
 		hosts += pr.Hosts
 		passed += pr.Passed
 	}
-	if hosts != len(s.hosts) || int64(passed) != r.Known.Passed {
-		t.Fatalf("first proposals are of %d hosts, %d passed; known %d passed of %d", hosts, passed, r.Known.Passed, len(s.hosts))
+	if hosts != len(s.Hosts) || int64(passed) != r.Known.Passed {
+		t.Fatalf("first proposals are of %d hosts, %d passed; known %d passed of %d", hosts, passed, r.Known.Passed, len(s.Hosts))
 	}
 }
 
 // wrongStats draws stats that do not match the fleet.
-func wrongStats(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
-	k := &GlobalStats{Passed: rapid.Int64Range(0, 50).Draw(t, "expected passed")}
+func wrongStats(t *rapid.T, s *schedule.Scenario, right *schedule.GlobalStats) *schedule.GlobalStats {
+	k := &schedule.GlobalStats{Passed: rapid.Int64Range(0, 50).Draw(t, "expected passed")}
 	if rapid.Bool().Draw(t, "bounds moved") {
 		for _, b := range right.Bounds {
 			b.Min += rapid.SampledFrom([]float64{0, -1, 5, 1000}).Draw(t, "min moved")
@@ -82,11 +83,11 @@ func wrongStats(t *rapid.T, s *scenario, right *GlobalStats) *GlobalStats {
 			k.Bounds = append(k.Bounds, b)
 		}
 	} else if rapid.Bool().Draw(t, "bounds of another shape") {
-		k.Bounds = []Bounds{{0, 1}}
+		k.Bounds = []schedule.Bounds{{0, 1}}
 	}
 	if rapid.Bool().Draw(t, "group expected") {
 		k.GroupHostsKnown = true
-		for _, h := range s.hosts[:min(2, len(s.hosts))] {
+		for _, h := range s.Hosts[:min(2, len(s.Hosts))] {
 			k.GroupHosts = append(k.GroupHosts, h.ServiceHost)
 		}
 	}
@@ -100,21 +101,21 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 	for _, of := range []struct {
 		name   string
 		checks int
-		cells  func(*scenario) []proposer
+		cells  func(*schedule.Scenario) []schedule.Proposer
 	}{
-		{"naive cells", testlong.Or(400, 800), (*scenario).naiveCells},
-		{"table cells", testlong.Or(1000, 2000), (*scenario).tableCells},
+		{"naive cells", testlong.Or(400, 800), (*schedule.Scenario).NaiveCells},
+		{"table cells", testlong.Or(1000, 2000), (*schedule.Scenario).TableCells},
 	} {
 		t.Run(of.name, func(t *testing.T) {
-			propChecks(t, of.checks)
+			schedule.PropChecks(t, of.checks)
 			var none, right, wrong mergeShare
 			rapid.Check(t, func(t *rapid.T) {
-				s := drawScenario(t)
-				picks, failed := naiveSelect(s.hosts, s.consumers, s.request, s.rules, s.seed, s.instances, s.alternates)
+				s := schedule.DrawScenario(t)
+				picks, failed := s.OneScheduler()
 				cells := of.cells(s)
-				rng := rand.New(rand.NewPCG(s.seed, 1))
-				run := func(share *mergeShare, expected *GlobalStats) *Result {
-					p := s.plan(expected, 0)
+				rng := rand.New(rand.NewPCG(s.Seed, 1))
+				run := func(share *mergeShare, expected *schedule.GlobalStats) *merge.Result {
+					p := planOf(s, expected, 0)
 					rounds, asks := drive(t, p, cells, rng)
 					checkPicks(t, s, p.Result(), picks, failed)
 					checkProposals(t, s, p.Result())
@@ -136,52 +137,45 @@ func TestI5_MergedOrderEqualsSingleScheduler(t *testing.T) {
 // Requests for many instances, most of whose picks the cells forecast.
 func TestI5_ManyInstancesEqualOneScheduler(t *testing.T) {
 	norace.Skip(t, norace.Pure)
-	propChecks(t, testlong.Or(1000, 2000))
+	schedule.PropChecks(t, testlong.Or(1000, 2000))
 	var share mergeShare
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawScenario(t)
-		s.request.Group = nil
-		for i := range evenly(0, 24).Draw(t, "more instances") {
-			s.instances = append(s.instances, testID('j', i))
+		s := schedule.DrawScenario(t)
+		s.Request.Group = nil
+		for i := range schedule.Evenly(0, 24).Draw(t, "more instances") {
+			s.Instances = append(s.Instances, schedule.TestID('j', i))
 		}
-		picks, failed := naiveSelect(s.hosts, s.consumers, s.request, s.rules, s.seed, s.instances, s.alternates)
-		p := s.plan(nil, 0)
-		rounds, asks := drive(t, p, s.tableCells(), rand.New(rand.NewPCG(s.seed, 1)))
+		picks, failed := s.OneScheduler()
+		p := planOf(s, nil, 0)
+		rounds, asks := drive(t, p, s.TableCells(), rand.New(rand.NewPCG(s.Seed, 1)))
 		checkPicks(t, s, p.Result(), picks, failed)
 		share.add(p.Result(), rounds, asks)
 	})
 	fmt.Printf("I5 many instances: %s\n", share.String())
 }
 
-// checkPass checks that each pick passed all filters when it was made.
-func checkPass(t *rapid.T, s *scenario, r *Result) {
-	t.Helper()
-	state, rules := newNaiveState(s.hosts, s.consumers), naiveRules(s.rules)
-	for i, p := range r.Picks {
-		passed, _ := state.filter(s.request, rules, state.groupHosts(s.request))
-		if !slices.ContainsFunc(passed, func(h *Host) bool { return h.UUID == p.Candidate.Host }) {
-			t.Fatalf("pick %d: %s does not pass\n%v", i, p.Candidate.ServiceHost, s)
-		}
-		state.placeInstance(TentativePlacement{Host: p.Candidate.Host, Instance: s.instances[i]}, s.request)
-	}
-}
-
 // If a plan runs out of rounds, either it is marked as not exact and its picks still pass the
 // filters, or its picks are right.
 func TestI5_OutOfRoundsIsNotExact(t *testing.T) {
 	norace.Skip(t, norace.Pure)
-	propChecks(t, 500)
+	schedule.PropChecks(t, 500)
 	inexact := 0
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawScenario(t)
-		p := s.plan(nil, 1)
-		drive(t, p, s.naiveCells(), rand.New(rand.NewPCG(s.seed, 1)))
+		s := schedule.DrawScenario(t)
+		p := planOf(s, nil, 1)
+		drive(t, p, s.NaiveCells(), rand.New(rand.NewPCG(s.Seed, 1)))
 		if !p.Result().Exact {
 			inexact++
-			checkPass(t, s, p.Result())
+			var picks []schedule.ID
+			for _, pick := range p.Result().Picks {
+				picks = append(picks, pick.Candidate.Host)
+			}
+			if i := s.FirstRejected(picks); i >= 0 {
+				t.Fatalf("pick %d does not pass\n%v", i, s)
+			}
 			return
 		}
-		picks, failed := naiveSelect(s.hosts, s.consumers, s.request, s.rules, s.seed, s.instances, s.alternates)
+		picks, failed := s.OneScheduler()
 		checkPicks(t, s, p.Result(), picks, failed)
 	})
 	t.Logf("%d plans were not exact", inexact)
@@ -194,15 +188,15 @@ func TestI5_OutOfRoundsIsNotExact(t *testing.T) {
 // If the cell has picks, it starts again like one scheduler that never had these hosts.
 func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 	norace.Skip(t, norace.Pure)
-	propChecks(t, 2000)
+	schedule.PropChecks(t, 2000)
 	var before, between, picked, late int
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawScenario(t)
-		cells, rng := s.naiveCells(), rand.New(rand.NewPCG(s.seed, 1))
-		p := s.plan(nil, 0)
-		cell := evenly(0, len(s.cells)-1).Draw(t, "lost cell")
-		at := evenly(0, 6).Draw(t, "lost in round")
-		reply := func(asks []Ask) {
+		s := schedule.DrawScenario(t)
+		cells, rng := s.NaiveCells(), rand.New(rand.NewPCG(s.Seed, 1))
+		p := planOf(s, nil, 0)
+		cell := schedule.Evenly(0, len(s.Cells)-1).Draw(t, "lost cell")
+		at := schedule.Evenly(0, 6).Draw(t, "lost in round")
+		reply := func(asks []merge.Ask) {
 			for _, a := range asks {
 				pr, _ := cells[a.Cell](&a.Query)
 				if err := p.Answer(a.Cell, pr); err != nil {
@@ -210,13 +204,16 @@ func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 				}
 			}
 		}
-		for round := 0; round < at && p.phase != done; round++ {
+		for round := 0; round < at && len(p.Next()) > 0; round++ {
 			reply(p.Next())
 		}
 		if open := p.Next(); len(open) > 0 {
-			reply(open[:evenly(0, len(open)-1).Draw(t, "answered in that round")])
+			reply(open[:schedule.Evenly(0, len(open)-1).Draw(t, "answered in that round")])
 		}
-		known := s.groupHostsFrom(p, cell)
+		var known []string
+		if p.Result().Last[cell] != nil {
+			known = s.GroupHosts(cell)
+		}
 		made, onIt := p.Result().Picks, false
 		for _, pick := range made {
 			onIt = onIt || pick.Cell == cell
@@ -226,7 +223,7 @@ func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 		case onIt:
 			picked++
 			after = 0
-		case p.phase == done:
+		case len(p.Next()) == 0:
 			late++
 			after = -1
 		case after == 0:
@@ -236,13 +233,7 @@ func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 		}
 		p.Lost(cell)
 		drive(t, p, cells, rng)
-		request := *s.request
-		if g := request.Group; g != nil && known != nil {
-			group := *g
-			group.Hosts = append(slices.Clone(g.Hosts), known...)
-			request.Group = &group
-		}
-		picks, failed := naiveSelectLosing(s.hosts, s.consumers, &request, s.rules, s.seed, s.instances, s.alternates, after, s.cells[cell])
+		picks, failed := s.OneSchedulerLosing(cell, known, after)
 		checkPicks(t, s, p.Result(), picks, failed)
 		if r := p.Result(); r.First[cell] != nil || r.Last[cell] != nil {
 			t.Fatal("the lost cell has a proposal")
@@ -252,17 +243,4 @@ func TestI5_LostCellEqualsSchedulerWithoutIt(t *testing.T) {
 	if before == 0 || between == 0 || picked == 0 || late == 0 {
 		t.Error("some kind of loss was not tried")
 	}
-}
-
-// groupHostsFrom are the service hosts of group members that a cell reported to the plan.
-func (s *scenario) groupHostsFrom(p *Plan, cell int) []string {
-	if p.Result().Last[cell] == nil || s.request.Group == nil {
-		return nil
-	}
-	q := &Query{Request: s.request, Rules: s.rules, Limit: 1}
-	var hosts []string
-	for _, g := range naivePropose(s.cellHosts(cell), s.cellConsumers(cell), q).GroupHosts {
-		hosts = append(hosts, g.ServiceHost)
-	}
-	return hosts
 }

@@ -2,30 +2,33 @@ package schedule
 
 import (
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
+	"testing"
 
 	"pgregory.net/rapid"
 )
 
 // scenario is a fleet, its split into cells, and a request.
 type scenario struct {
-	cells      []string
-	hosts      []Host
+	Cells      []string
+	Hosts      []Host
 	consumers  naiveConsumers
-	request    *Request
-	rules      *Rules
-	seed       uint64
-	instances  []ID
-	alternates int
+	Request    *Request
+	Rules      *Rules
+	Seed       uint64
+	Instances  []ID
+	Alternates int
 }
 
 func (s *scenario) String() string {
 	return fmt.Sprintf("%d hosts in %d cells, %d instances, %d alternates\nrequest %+v\ngroup %+v\nrules %+v",
-		len(s.hosts), len(s.cells), len(s.instances), s.alternates, *s.request, s.request.Group, *s.rules)
+		len(s.Hosts), len(s.Cells), len(s.Instances), s.Alternates, *s.Request, s.Request.Group, *s.Rules)
 }
 
 // testID makes an ID from a kind and a number.
@@ -64,9 +67,9 @@ var (
 // drawScenario draws a scenario. rapid draws its shape, so that failures shrink. A seed gives the
 // hosts' contents, for speed.
 func drawScenario(t *rapid.T) *scenario {
-	s := &scenario{consumers: naiveConsumers{}, seed: rapid.Uint64().Draw(t, "tie seed")}
+	s := &scenario{consumers: naiveConsumers{}, Seed: rapid.Uint64().Draw(t, "tie seed")}
 	for i := range evenly(1, 8).Draw(t, "cells") {
-		s.cells = append(s.cells, testID('c', i).String())
+		s.Cells = append(s.Cells, testID('c', i).String())
 	}
 	n := rapid.OneOf(evenly(0, 12), evenly(0, 120), evenly(0, 120)).Draw(t, "hosts")
 	// kinds is the number of different hosts: 1 gives a fleet of twins, where ties decide.
@@ -75,7 +78,7 @@ func drawScenario(t *rapid.T) *scenario {
 	tight := sometimes(t, 4, "tight")
 	seed := rapid.Uint64Range(0, 1<<20).Draw(t, "host seed")
 	overrides := rapid.Bool().Draw(t, "overrides")
-	usedCells := len(s.cells)
+	usedCells := len(s.Cells)
 	if sometimes(t, 4, "leave cells empty") {
 		usedCells = max(1, usedCells/2)
 	}
@@ -90,20 +93,20 @@ func drawScenario(t *rapid.T) *scenario {
 		if i > 0 && rand.New(rand.NewPCG(seed, uint64(i)+2<<32)).IntN(25) == 0 {
 			h.ServiceHost = fmt.Sprintf("Host%03d", i-1)
 		}
-		h.Cell = s.cells[cell]
+		h.Cell = s.Cells[cell]
 		h.Namespaces = randomNamespaces(rand.New(rand.NewPCG(seed, uint64(i)+4<<32)))
 		if own := rand.New(rand.NewPCG(seed, uint64(i)+3<<32)); overrides {
 			h.Aggregates = append(slices.Clone(h.Aggregates), some(own, overriding, 0.3)...)
 		}
-		s.hosts = append(s.hosts, h)
+		s.Hosts = append(s.Hosts, h)
 	}
 	s.drawRequest(t)
 	s.drawRules(t)
-	randomExpression(rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<20).Draw(t, "expression seed"), 3)), s.request, s.rules)
+	randomExpression(rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<20).Draw(t, "expression seed"), 3)), s.Request, s.Rules)
 	for i := range rapid.OneOf(rapid.Just(1), evenly(1, 8)).Draw(t, "instances") {
-		s.instances = append(s.instances, testID('i', i))
+		s.Instances = append(s.Instances, testID('i', i))
 	}
-	s.alternates = evenly(0, 4).Draw(t, "alternates")
+	s.Alternates = evenly(0, 4).Draw(t, "alternates")
 	s.drawGroup(t)
 	return s
 }
@@ -200,8 +203,8 @@ func (s *scenario) drawRequest(t *rapid.T) {
 			r.Resources = slices.Delete(r.Resources, i+1, i+2)
 		}
 	}
-	s.request = r
-	if len(s.hosts) > 0 {
+	s.Request = r
+	if len(s.Hosts) > 0 {
 		s.drawHostRules(t)
 	}
 	if sometimes(t, 3, "of Nova's") {
@@ -240,9 +243,9 @@ func (r *Request) drawPicky(t *rapid.T) {
 
 // drawHostRules draws rules that name hosts.
 func (s *scenario) drawHostRules(t *rapid.T) {
-	r := s.request
+	r := s.Request
 	some := func(what string) []Host {
-		return rapid.SliceOfN(rapid.SampledFrom(s.hosts), 1, 6).Draw(t, what)
+		return rapid.SliceOfN(rapid.SampledFrom(s.Hosts), 1, 6).Draw(t, what)
 	}
 	if sometimes(t, 8, "ignore") {
 		for _, h := range some("ignored") {
@@ -266,7 +269,7 @@ func (s *scenario) drawHostRules(t *rapid.T) {
 		}
 	}
 	if sometimes(t, 10, "destination") {
-		h := rapid.SampledFrom(s.hosts).Draw(t, "to")
+		h := rapid.SampledFrom(s.Hosts).Draw(t, "to")
 		d := &Destination{AllowCrossCellMove: rapid.Bool().Draw(t, "cross")}
 		switch rapid.IntRange(0, 3).Draw(t, "which") {
 		case 0:
@@ -281,11 +284,11 @@ func (s *scenario) drawHostRules(t *rapid.T) {
 }
 
 func (s *scenario) drawRules(t *rapid.T) {
-	s.rules = &Rules{DefaultAvailabilityZone: "nova"}
+	s.Rules = &Rules{DefaultAvailabilityZone: "nova"}
 	switch evenly(0, 3).Draw(t, "weighers") {
 	case 0: // the defaults
 	case 1:
-		s.rules.Weighers = PackWeighers()
+		s.Rules.Weighers = PackWeighers()
 	default:
 		all := append(DefaultWeighers(), Weigher{NumInstancesWeigher, 0}, Weigher{MetricsWeigher, 1}, Weigher{ImagePropertiesWeigher, 1})
 		for _, w := range rapid.Permutation(all).Draw(t, "order") {
@@ -294,39 +297,39 @@ func (s *scenario) drawRules(t *rapid.T) {
 			case PCIWeigher, SoftAffinityWeigher, SoftAntiAffinityWeigher: // Nova allows no multiplier below 0
 				w.Multiplier = max(0, w.Multiplier)
 			}
-			s.rules.Weighers = append(s.rules.Weighers, w)
+			s.Rules.Weighers = append(s.Rules.Weighers, w)
 		}
-		s.rules.Weighers = s.rules.Weighers[:rapid.IntRange(1, len(all)).Draw(t, "weighers used")]
+		s.Rules.Weighers = s.Rules.Weighers[:rapid.IntRange(1, len(all)).Draw(t, "weighers used")]
 	}
 	if sometimes(t, 3, "options") {
 		rng := rand.New(rand.NewPCG(rapid.Uint64Range(0, 1<<20).Draw(t, "option seed"), 4))
-		s.rules.Options = randomOptions(rng, func() string { return "Host001" })
-		if s.rules.Options != nil {
-			s.rules.Options.MaxInstancesPerHost += 5
-			s.rules.Options.MaxIOOpsPerHost += 3
+		s.Rules.Options = randomOptions(rng, func() string { return "Host001" })
+		if s.Rules.Options != nil {
+			s.Rules.Options.MaxInstancesPerHost += 5
+			s.Rules.Options.MaxIOOpsPerHost += 3
 		}
 	}
 	if sometimes(t, 3, "one of several") {
-		if s.rules.Options == nil {
-			s.rules.Options = DefaultOptions()
+		if s.Rules.Options == nil {
+			s.Rules.Options = DefaultOptions()
 		}
-		s.rules.Options.SubsetSize = evenly(2, 12).Draw(t, "subset")
+		s.Rules.Options.SubsetSize = evenly(2, 12).Draw(t, "subset")
 	}
-	if s.request.Nova != nil && sometimes(t, 2, "cells and devices") {
-		s.rules.Filters = []string{HostFilter, ComputeFilter, ResourceFilter, NUMAFilter, PCIFilter}
+	if s.Request.Nova != nil && sometimes(t, 2, "cells and devices") {
+		s.Rules.Filters = []string{HostFilter, ComputeFilter, ResourceFilter, NUMAFilter, PCIFilter}
 		return
 	}
 	if sometimes(t, 6, "all filters") {
 		for _, f := range Filters() {
 			if sometimes(t, 4, f) {
-				s.rules.Filters = append(s.rules.Filters, f)
+				s.Rules.Filters = append(s.Rules.Filters, f)
 			}
 		}
 		return
 	}
 	if sometimes(t, 8, "fewer filters") {
 		order := rapid.Permutation(DefaultFilters()).Draw(t, "filters")
-		s.rules.Filters = order[:rapid.IntRange(1, len(order)).Draw(t, "filters used")]
+		s.Rules.Filters = order[:rapid.IntRange(1, len(order)).Draw(t, "filters used")]
 	}
 }
 
@@ -344,20 +347,20 @@ func (s *scenario) drawGroup(t *rapid.T) {
 			g.UUID = ID{}
 		}
 		if rapid.Bool().Draw(t, "instances are members") {
-			g.Members = slices.Clone(s.instances)
+			g.Members = slices.Clone(s.Instances)
 		}
-		if len(s.hosts) > 0 && sometimes(t, 4, "known hosts") {
-			g.Hosts = []string{rapid.SampledFrom(s.hosts).Draw(t, "known").ServiceHost}
+		if len(s.Hosts) > 0 && sometimes(t, 4, "known hosts") {
+			g.Hosts = []string{rapid.SampledFrom(s.Hosts).Draw(t, "known").ServiceHost}
 		}
-		s.request.Group = g
+		s.Request.Group = g
 	}
-	if len(s.hosts) == 0 {
+	if len(s.Hosts) == 0 {
 		return
 	}
 	on := rapid.OneOf(rapid.Just(0), evenly(0, 10), evenly(0, 80)).Draw(t, "others")
 	for i := range on {
 		c := Consumer{Instance: testID('o', i)}
-		host := rapid.SampledFrom(s.hosts).Draw(t, "other on")
+		host := rapid.SampledFrom(s.Hosts).Draw(t, "other on")
 		switch rapid.IntRange(0, 2).Draw(t, "other is") {
 		case 0:
 			c.Group = testID('g', 1)
@@ -365,35 +368,35 @@ func (s *scenario) drawGroup(t *rapid.T) {
 			c.Group = testID('g', 2)
 		case 2:
 			if policy != "" {
-				s.request.Group.Members = append(s.request.Group.Members, c.Instance)
+				s.Request.Group.Members = append(s.Request.Group.Members, c.Instance)
 			}
 		}
 		s.consumers[c.Instance] = naiveConsumer{Host: host.UUID, Consumer: c}
 	}
-	if len(s.instances) == 1 && rapid.Bool().Draw(t, "moving") {
+	if len(s.Instances) == 1 && rapid.Bool().Draw(t, "moving") {
 		s.drawMove(t)
 	}
 }
 
 // drawMove makes the request a move: its instance is on one host or two, in the group or not.
 func (s *scenario) drawMove(t *rapid.T) {
-	s.request.Moving = s.instances[0]
+	s.Request.Moving = s.Instances[0]
 	place := func(what string) Place {
-		return Place{rapid.SampledFrom(s.hosts).Draw(t, what).UUID, rapid.SampledFrom([]ID{{}, testID('g', 1)}).Draw(t, "its group")}
+		return Place{rapid.SampledFrom(s.Hosts).Draw(t, what).UUID, rapid.SampledFrom([]ID{{}, testID('g', 1)}).Draw(t, "its group")}
 	}
 	first := place("moves from")
-	on := naiveConsumer{Host: first.Host, Consumer: Consumer{Instance: s.instances[0], Group: first.Group}}
+	on := naiveConsumer{Host: first.Host, Consumer: Consumer{Instance: s.Instances[0], Group: first.Group}}
 	if also := place("also on"); sometimes(t, 3, "doubled") && also.Host != on.Host {
 		on.Also = []Place{also}
 	}
-	s.consumers[s.instances[0]] = on
+	s.consumers[s.Instances[0]] = on
 }
 
 // cellHosts are the hosts of a cell.
 func (s *scenario) cellHosts(cell int) []Host {
 	var hosts []Host
-	for _, h := range s.hosts {
-		if h.Cell == s.cells[cell] {
+	for _, h := range s.Hosts {
+		if h.Cell == s.Cells[cell] {
 			hosts = append(hosts, h)
 		}
 	}
@@ -422,4 +425,102 @@ func (s *scenario) cellConsumers(cell int) naiveConsumers {
 		}
 	}
 	return consumers
+}
+
+// Proposer answers queries as a cell does.
+type Proposer func(q *Query) (*Proposal, error)
+
+// NaiveCells gives for each of the scenario's cells an oracle that answers.
+func (s *scenario) NaiveCells() []Proposer {
+	cells := make([]Proposer, len(s.Cells))
+	for c := range s.Cells {
+		hosts, consumers := s.cellHosts(c), s.cellConsumers(c)
+		cells[c] = func(q *Query) (*Proposal, error) { return naivePropose(hosts, consumers, q), nil }
+	}
+	return cells
+}
+
+// TableCells gives for each of the scenario's cells a Table that answers.
+func (s *scenario) TableCells() []Proposer {
+	cells := make([]Proposer, len(s.Cells))
+	for c := range s.Cells {
+		e := NewTable().Edit()
+		for _, h := range s.cellHosts(c) {
+			e.PutHost(h)
+		}
+		for _, x := range s.cellConsumers(c) {
+			x.put(e)
+		}
+		cells[c] = e.Table().Propose
+	}
+	return cells
+}
+
+// OneScheduler is what one scheduler over all hosts picks.
+func (s *scenario) OneScheduler() (picks []naivePick, failed int) { return s.losing(s.Request, -1, "") }
+
+// OneSchedulerLosing is what it picks if it loses a cell's hosts after so many picks, though not the members of the
+// group there, which are on the service hosts group.
+func (s *scenario) OneSchedulerLosing(cell int, group []string, after int) (picks []naivePick, failed int) {
+	request := *s.Request
+	if g := request.Group; g != nil && group != nil {
+		known := *g
+		known.Hosts = append(slices.Clone(g.Hosts), group...)
+		request.Group = &known
+	}
+	return s.losing(&request, after, s.Cells[cell])
+}
+
+func (s *scenario) losing(request *Request, after int, cell string) (picks []naivePick, failed int) {
+	return naiveSelect(s.Hosts, s.consumers, request, s.Rules, s.Seed, s.Instances, s.Alternates, after, cell)
+}
+
+// GroupHosts are the service hosts of a cell with members of the group; nil without a group.
+func (s *scenario) GroupHosts(cell int) []string {
+	if s.Request.Group == nil {
+		return nil
+	}
+	q := &Query{Request: s.Request, Rules: s.Rules, Limit: 1}
+	var hosts []string
+	for _, g := range naivePropose(s.cellHosts(cell), s.cellConsumers(cell), q).GroupHosts {
+		hosts = append(hosts, g.ServiceHost)
+	}
+	return hosts
+}
+
+// FirstRejected is the index of the first pick that did not pass all filters when it was made; -1 if all passed.
+func (s *scenario) FirstRejected(picks []ID) int {
+	state, rules := newNaiveState(s.Hosts, s.consumers), naiveRules(s.Rules)
+	for i, host := range picks {
+		passed, _ := state.filter(s.Request, rules, state.groupHosts(s.Request))
+		if !slices.ContainsFunc(passed, func(h *Host) bool { return h.UUID == host }) {
+			return i
+		}
+		state.placeInstance(TentativePlacement{Host: host, Instance: s.Instances[i]}, s.Request)
+	}
+	return -1
+}
+
+// propChecks sets how many cases rapid tries in this test: -rapid.checks when
+// given, else CELLGATE_PROP_CHECKS, else n.
+func propChecks(t *testing.T, n int) {
+	t.Helper()
+	f := flag.Lookup("rapid.checks")
+	given := false
+	flag.Visit(func(v *flag.Flag) { given = given || v.Name == f.Name })
+	if given {
+		return
+	}
+	value, before := fmt.Sprint(n), f.Value.String()
+	if env := os.Getenv("CELLGATE_PROP_CHECKS"); env != "" {
+		value = env
+	}
+	if err := f.Value.Set(value); err != nil {
+		t.Fatalf("CELLGATE_PROP_CHECKS: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := f.Value.Set(before); err != nil {
+			t.Error(err)
+		}
+	})
 }

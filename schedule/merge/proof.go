@@ -1,6 +1,10 @@
-package schedule
+package merge
 
-import "math"
+import (
+	"math"
+
+	"cellgate/schedule"
+)
 
 // rounding bounds the relative error of a weight, generously: a weight is a sum of at most a few dozen products, each
 // accurate to about 2^-51.
@@ -11,13 +15,13 @@ const rounding = 1e-12
 //
 // It is certain in three cases. The cell listed every host that passed. Or it ranked by the same weights, and t is no
 // worse than its last candidate. Or t weighs more than most, the bound for unlisted hosts.
-func (a *answer) below(t *Candidate, s scale) bool {
+func (a *answer) below(t *schedule.Candidate, s schedule.Scale) bool {
 	if a.complete() {
 		return true
 	}
 	last := &a.Candidates[len(a.Candidates)-1]
-	if a.scale.same(s, a) {
-		end := Candidate{Host: last.Host, Weight: s.weight(last), Tie: last.Tie}
+	if a.sameWeights(a.scale, s) {
+		end := schedule.Candidate{Host: last.Host, Weight: s.Weight(last), Tie: last.Tie}
 		return !end.Better(t)
 	}
 	return t.Weight > a.most(s)
@@ -34,17 +38,47 @@ func (a *answer) below(t *Candidate, s scale) bool {
 //     bounds.
 //
 // Both are increased by the possible rounding error.
-func (a *answer) most(s scale) float64 {
+func (a *answer) most(s schedule.Scale) float64 {
 	reach, size := 0.0, 0.0
-	moved := a.scale.weight(&a.Candidates[len(a.Candidates)-1])
+	moved := a.scale.Weight(&a.Candidates[len(a.Candidates)-1])
 	for i, b := range a.Bounds {
 		f, g := a.factors(s, i)
-		low, high := s.normalised(i, b.Min), s.normalised(i, b.Max)
-		lowThen, highThen := a.scale.normalised(i, b.Min), a.scale.normalised(i, b.Max)
+		low, high := s.Normalized(i, b.Min), s.Normalized(i, b.Max)
+		lowThen, highThen := a.scale.Normalized(i, b.Min), a.scale.Normalized(i, b.Max)
 		reach += max(f*low, f*high, g*low, g*high)
 		moved += max(f*(low-lowThen), f*(high-highThen), g*(low-lowThen), g*(high-highThen))
 		size += max(math.Abs(f), math.Abs(g)) *
 			(math.Abs(low) + math.Abs(high) + math.Abs(lowThen) + math.Abs(highThen))
 	}
 	return min(reach, moved) + rounding*size
+}
+
+// sameWeights reports whether both scales give equal weights to every host that the answer may be about.
+func (a *answer) sameWeights(s, o schedule.Scale) bool {
+	for i := range s.Bounds {
+		if low, high := a.factors(s, i); low == 0 && high == 0 {
+			continue
+		}
+		b, c := s.Bounds[i], o.Bounds[i]
+		idle := s.Flat || b.Min == b.Max
+		idleToo := o.Flat || c.Min == c.Max
+		if idle != idleToo || !idle && b != c {
+			return false
+		}
+	}
+	return true
+}
+
+// factors are the least and greatest factor of weigher i, over the hosts that passed in the cell.
+func (a *answer) factors(s schedule.Scale, i int) (low, high float64) {
+	w := &s.Weighers[i]
+	if a.Multipliers == nil {
+		f := w.Sign * w.Multiplier
+		return f, f
+	}
+	b := a.Multipliers[i]
+	if w.Sign < 0 {
+		return -b.Max, -b.Min
+	}
+	return b.Min, b.Max
 }

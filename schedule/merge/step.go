@@ -1,6 +1,10 @@
-package schedule
+package merge
 
-import "slices"
+import (
+	"slices"
+
+	"cellgate/schedule"
+)
 
 // spare is the number of candidates requested beyond those needed: a lower last candidate proves more about the hosts
 // that were not returned (answer.below).
@@ -93,7 +97,7 @@ func (p *Plan) stepPick() {
 type spot struct{ cell, at int }
 
 // best gives the n best candidates of all lists, in order.
-func best(lists [][]Candidate, n int) []spot {
+func best(lists [][]schedule.Candidate, n int) []spot {
 	next := make([]int, len(lists))
 	best := make([]spot, 0, n)
 	for len(best) < n {
@@ -116,7 +120,7 @@ func best(lists [][]Candidate, n int) []spot {
 const mostLeaders = 5
 
 // leaders gives the best of all lists, as far as the answers prove their order.
-func (p *Plan) leaders(lists [][]Candidate, s scale) []Leader {
+func (p *Plan) leaders(lists [][]schedule.Candidate, s schedule.Scale) []Leader {
 	leaders := make([]Leader, 0, mostLeaders)
 	for _, x := range best(lists, mostLeaders) {
 		c := &lists[x.cell][x.at]
@@ -134,18 +138,18 @@ func (p *Plan) chosen(best []spot) spot {
 	if len(best) == 1 {
 		return best[0]
 	}
-	draw := Tie(p.cfg.Seed, mix64(uint64(len(p.picks))))
+	draw := schedule.Draw(p.cfg.Seed, len(p.picks))
 	return best[draw%uint64(len(best))]
 }
 
 // raises ends the plan if Nova would raise an exception instead of picking.
-func (p *Plan) raises(k *GlobalStats) bool {
+func (p *Plan) raises(k *schedule.GlobalStats) bool {
 	for c := range p.cells {
 		a := p.cells[c].answer
-		if a == nil || a.NovaException == nil || a.NovaException.Stage == StageWeigh && k.Passed <= 1 {
+		if a == nil || a.NovaException == nil || a.NovaException.Stage == schedule.StageWeigh && k.Passed <= 1 {
 			continue
 		}
-		if r := p.result.NovaException; r == nil || p.cfg.Rules.raisedAt(a.NovaException) < p.cfg.Rules.raisedAt(r) {
+		if r := p.result.NovaException; r == nil || p.cfg.Rules.RaisedAt(a.NovaException) < p.cfg.Rules.RaisedAt(r) {
 			p.result.NovaException = a.NovaException
 		}
 	}
@@ -157,7 +161,7 @@ func (p *Plan) raises(k *GlobalStats) bool {
 }
 
 // pick picks one of the best candidates; if there are none, the instance finds no host.
-func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalStats) {
+func (p *Plan) pick(best []spot, lists [][]schedule.Candidate, alternates int, k *schedule.GlobalStats) {
 	if len(p.picks) == 0 {
 		p.result.Rounds += p.rounds
 		p.result.Known = *k
@@ -182,7 +186,7 @@ func (p *Plan) pick(best []spot, lists [][]Candidate, alternates int, k *GlobalS
 		pick.Alternates = slices.Clip(others[:min(alternates, len(others))])
 	}
 	at := &p.cells[chosen.cell]
-	at.takes = append(at.takes, TentativePlacement{Host: pick.Candidate.Host, Instance: p.cfg.Instances[len(p.picks)]})
+	at.takes = append(at.takes, schedule.TentativePlacement{Host: pick.Candidate.Host, Instance: p.cfg.Instances[len(p.picks)]})
 	if after := at.answer.picked(pick.Candidate.Host); after != nil {
 		at.answer = after
 	}
@@ -210,7 +214,7 @@ func (p *Plan) stepAlternates() {
 	if p.askAgain(again, &k) {
 		return
 	}
-	free := make([][]Candidate, len(lists))
+	free := make([][]schedule.Candidate, len(lists))
 	for i := range p.picks {
 		c := p.picks[i].Cell
 		if free[c] == nil {
@@ -222,7 +226,7 @@ func (p *Plan) stepAlternates() {
 }
 
 // lacksAlternates reports whether a host that cell c did not list could be among its alternates.
-func (p *Plan) lacksAlternates(c int, list []Candidate, s scale) bool {
+func (p *Plan) lacksAlternates(c int, list []schedule.Candidate, s schedule.Scale) bool {
 	a := p.cells[c].answer
 	free := p.unpicked(c, list)
 	if len(free) < p.cfg.Alternates {
@@ -232,13 +236,13 @@ func (p *Plan) lacksAlternates(c int, list []Candidate, s scale) bool {
 }
 
 // unpicked are the candidates of cell c that were not picked for any instance.
-func (p *Plan) unpicked(c int, list []Candidate) []Candidate {
+func (p *Plan) unpicked(c int, list []schedule.Candidate) []schedule.Candidate {
 	picked := p.picked(c)
-	return slices.DeleteFunc(slices.Clone(list), func(x Candidate) bool { return picked[x.Host] })
+	return slices.DeleteFunc(slices.Clone(list), func(x schedule.Candidate) bool { return picked[x.Host] })
 }
 
-func (p *Plan) picked(c int) map[ID]bool {
-	hosts := make(map[ID]bool, len(p.cells[c].takes))
+func (p *Plan) picked(c int) map[schedule.ID]bool {
+	hosts := make(map[schedule.ID]bool, len(p.cells[c].takes))
 	for _, t := range p.cells[c].takes {
 		hosts[t.Host] = true
 	}
@@ -246,8 +250,8 @@ func (p *Plan) picked(c int) map[ID]bool {
 }
 
 // lists gives each cell's candidates under s, best first.
-func (p *Plan) lists(s scale, k *GlobalStats) [][]Candidate {
-	lists := make([][]Candidate, len(p.cells))
+func (p *Plan) lists(s schedule.Scale, k *schedule.GlobalStats) [][]schedule.Candidate {
+	lists := make([][]schedule.Candidate, len(p.cells))
 	for c := range p.cells {
 		if p.cells[c].answer != nil {
 			lists[c] = p.weighed(c, s, k)

@@ -1,6 +1,10 @@
-package schedule
+package merge
 
-import "slices"
+import (
+	"slices"
+
+	"cellgate/schedule"
+)
 
 // askMissing asks the cells that never answered, under the expected statistics.
 func (p *Plan) askMissing() bool {
@@ -16,7 +20,7 @@ func (p *Plan) askMissing() bool {
 
 // askStale asks the cells whose answers are out of date after the picks: they lack picks, or were filtered by other
 // affinity hosts. k, the best guess, is what they rank by.
-func (p *Plan) askStale(k *GlobalStats) bool {
+func (p *Plan) askStale(k *schedule.GlobalStats) bool {
 	stale := p.cellsWhere(func(c int) bool {
 		at := &p.cells[c]
 		if at.answer.takes != len(at.takes) || p.affinity && !slices.Equal(at.answer.affinity, k.GroupHosts) {
@@ -31,7 +35,7 @@ func (p *Plan) askStale(k *GlobalStats) bool {
 
 // askAgain asks cells under k. It does nothing if there are none or the rounds are used up; then the plan goes on
 // with the answers that it has, and is no longer Exact.
-func (p *Plan) askAgain(cells []int, k *GlobalStats) bool {
+func (p *Plan) askAgain(cells []int, k *schedule.GlobalStats) bool {
 	if len(cells) == 0 {
 		return false
 	}
@@ -43,7 +47,7 @@ func (p *Plan) askAgain(cells []int, k *GlobalStats) bool {
 	return true
 }
 
-func (p *Plan) ask(cells []int, known *GlobalStats) {
+func (p *Plan) ask(cells []int, known *schedule.GlobalStats) {
 	if len(cells) == 0 {
 		return
 	}
@@ -51,7 +55,7 @@ func (p *Plan) ask(cells []int, known *GlobalStats) {
 	forecast := p.forecast(len(cells))
 	for _, c := range cells {
 		takes := p.cells[c].takes
-		p.cells[c].open = &Ask{Cell: c, Query: Query{
+		p.cells[c].open = &Ask{Cell: c, Query: schedule.Query{
 			Request:             p.cfg.Request,
 			Rules:               p.cfg.Rules,
 			Seed:                p.cfg.Seed,
@@ -90,13 +94,13 @@ func (p *Plan) needed(c int) int {
 }
 
 // subset is the number of best hosts from which one is picked (Nova's host_subset_size).
-func (p *Plan) subset() int { return max(1, p.cfg.Rules.options().SubsetSize) }
+func (p *Plan) subset() int { return p.cfg.Rules.SubsetSize() }
 
 // statsForCells is the part of k that asks include; nil for nothing. If at most one host passed in all, the bounds
 // say nothing about others.
-func (p *Plan) statsForCells(k *GlobalStats) *GlobalStats {
-	var t GlobalStats
-	if k.Passed > 1 && len(k.Bounds) == len(p.weighers.rules) {
+func (p *Plan) statsForCells(k *schedule.GlobalStats) *schedule.GlobalStats {
+	var t schedule.GlobalStats
+	if k.Passed > 1 && len(k.Bounds) == len(p.weighers) {
 		t.Bounds, t.Passed = k.Bounds, k.Passed
 	}
 	if p.affinity && k.GroupHostsKnown {
@@ -109,12 +113,12 @@ func (p *Plan) statsForCells(k *GlobalStats) *GlobalStats {
 }
 
 // expected is what the first asks include: the caller's expectation, as far as it is plausible.
-func (p *Plan) expected() *GlobalStats {
+func (p *Plan) expected() *schedule.GlobalStats {
 	if p.cfg.Expected == nil {
 		return nil
 	}
 	h := *p.cfg.Expected
-	if slices.ContainsFunc(h.Bounds, func(b Bounds) bool { return !finite(b) }) {
+	if slices.ContainsFunc(h.Bounds, func(b schedule.Bounds) bool { return !finite(b) }) {
 		h.Bounds = nil
 	}
 	h.GroupHosts = slices.Clone(h.GroupHosts)

@@ -1,6 +1,10 @@
-package schedule
+package merge
 
-import "slices"
+import (
+	"slices"
+
+	"cellgate/schedule"
+)
 
 // Score is a weigher's contribution to a candidate's weight.
 type Score struct {
@@ -16,16 +20,11 @@ type Score struct {
 
 // Scores gives the parts of a candidate's weight under the statistics of all cells, by weigher in the rules' order.
 // Added in this order, they are exactly its weight.
-func Scores(rules *Rules, known *GlobalStats, c *Candidate) []Score {
-	weighers := rules.weighers()
-	s := scale{multipliers: multipliersOf(weighers), bounds: known.Bounds, flat: known.Passed <= 1}
-	of := s.rules
-	if c.Multipliers != nil {
-		of = c.Multipliers
-	}
-	list := make([]Score, len(weighers))
-	for i, w := range weighers {
-		list[i] = Score{Weigher: w.Name, Multiplier: s.signs[i] * of[i], Raw: c.Raw[i], Normalized: s.normalised(i, c.Raw[i])}
+func Scores(rules *schedule.Rules, known *schedule.GlobalStats, c *schedule.Candidate) []Score {
+	s := schedule.Scale{Weighers: rules.SignedWeighers(), Bounds: known.Bounds, Flat: known.Passed <= 1}
+	list := make([]Score, len(s.Weighers))
+	for i, w := range s.Weighers {
+		list[i] = Score{Weigher: w.Name, Multiplier: s.Factor(i, c), Raw: c.Raw[i], Normalized: s.Normalized(i, c.Raw[i])}
 		list[i].Value = list[i].Multiplier * list[i].Normalized
 	}
 	return list
@@ -44,33 +43,29 @@ type ScoreColumns struct {
 }
 
 // ColumnsOf gives the inputs of several candidates' Scores: Normalized is (Raw - Min) / (Max - Min).
-func ColumnsOf(rules *Rules, known *GlobalStats, candidates []Leader) ScoreColumns {
+func ColumnsOf(rules *schedule.Rules, known *schedule.GlobalStats, candidates []Leader) ScoreColumns {
 	var of ScoreColumns
 	if known.Passed <= 1 {
 		return of
 	}
-	weighers := rules.weighers()
-	m, n := multipliersOf(weighers), len(known.Bounds)
+	s, n := schedule.Scale{Weighers: rules.SignedWeighers(), Bounds: known.Bounds}, len(known.Bounds)
 	of = ScoreColumns{Weighers: make([]string, 0, n), Multipliers: make([]float64, 0, n), Min: make([]float64, 0, n), Max: make([]float64, 0, n)}
 	for i, b := range known.Bounds {
 		if b.Min != b.Max {
-			of.Weighers, of.Multipliers = append(of.Weighers, weighers[i].Name), append(of.Multipliers, m.signs[i]*m.rules[i])
+			w := &s.Weighers[i]
+			of.Weighers, of.Multipliers = append(of.Weighers, w.Name), append(of.Multipliers, w.Sign*w.Multiplier)
 			of.Min, of.Max = append(of.Min, b.Min), append(of.Max, b.Max)
 		}
 	}
 	own := slices.ContainsFunc(candidates, func(c Leader) bool { return c.Candidate.Multipliers != nil })
 	of.Raw = make([]float64, 0, len(candidates)*len(of.Weighers))
 	for _, c := range candidates {
-		multipliers := m.rules
-		if c.Candidate.Multipliers != nil {
-			multipliers = c.Candidate.Multipliers
-		}
 		for i, b := range known.Bounds {
 			if b.Min == b.Max {
 				continue
 			}
 			if of.Raw = append(of.Raw, c.Candidate.Raw[i]); own {
-				of.Own = append(of.Own, m.signs[i]*multipliers[i])
+				of.Own = append(of.Own, s.Factor(i, c.Candidate))
 			}
 		}
 	}
