@@ -84,13 +84,18 @@ func (e *AnswerError) Error() string {
 	return fmt.Sprintf("%s %s: status %d: %s", e.Method, e.Path, e.Status, strings.Join(strings.Fields(e.Detail), " "))
 }
 
-func statusOf(err error) int {
+// answerOf gives the answer of an error; the zero AnswerError for other errors and nil.
+func answerOf(err error) AnswerError {
 	var e *AnswerError
 	if errors.As(err, &e) {
-		return e.Status
+		return *e
 	}
-	return 0
+	return AnswerError{}
 }
+
+func statusOf(err error) int { return answerOf(err).Status }
+
+func codeOf(err error) string { return answerOf(err).Code }
 
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	return c.do(ctx, http.MethodGet, path, nil, into)

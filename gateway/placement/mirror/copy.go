@@ -20,10 +20,7 @@ type Mirror struct {
 
 // New mirrors a source to a target. parallel is how many objects a pass copies at once; 0 for 8.
 func New(source, target *Client, parallel int) *Mirror {
-	if parallel <= 0 {
-		parallel = 8
-	}
-	return &Mirror{source, target, parallel}
+	return &Mirror{source, target, cmp.Or(parallel, 8)}
 }
 
 // depth is the context key of the number of copies that wait for the present one.
@@ -329,19 +326,15 @@ func (m *Mirror) CopyNames(ctx context.Context, kind placement.NameKind) error {
 }
 
 func (m *Mirror) writeNames(ctx context.Context, kind placement.NameKind, have, want []string) error {
-	for _, name := range want {
-		if !slices.Contains(have, name) {
-			if err := m.target.putName(ctx, kind, name); err != nil {
-				return err
-			}
+	for _, name := range without(want, have) {
+		if err := m.target.putName(ctx, kind, name); err != nil {
+			return err
 		}
 	}
-	for _, name := range have {
-		if !slices.Contains(want, name) {
-			err := m.target.deleteName(ctx, kind, name)
-			if reason := placement.ReasonOf(err); err != nil && reason != placement.TraitInUse && reason != placement.ClassInUse {
-				return err
-			}
+	for _, name := range without(have, want) {
+		err := m.target.deleteName(ctx, kind, name)
+		if reason := placement.ReasonOf(err); err != nil && reason != placement.TraitInUse && reason != placement.ClassInUse {
+			return err
 		}
 	}
 	return nil
@@ -360,10 +353,7 @@ func (m *Mirror) putNames(ctx context.Context, p *placement.Provider) error {
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			if slices.Contains(have, name) {
-				continue
-			}
+		for _, name := range without(names, have) {
 			if err := m.target.putName(ctx, kind, name); err != nil {
 				return err
 			}

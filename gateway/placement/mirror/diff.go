@@ -82,17 +82,18 @@ func explain(have *placement.Provider, w *placement.ProviderWrite) string {
 // changes marks entries that have lacks with -, and those that only have has with +.
 func changes(have, want []string) string {
 	var out []string
-	for _, s := range want {
-		if !slices.Contains(have, s) {
-			out = append(out, "-"+s)
-		}
+	for _, s := range without(want, have) {
+		out = append(out, "-"+s)
 	}
-	for _, s := range have {
-		if !slices.Contains(want, s) {
-			out = append(out, "+"+s)
-		}
+	for _, s := range without(have, want) {
+		out = append(out, "+"+s)
 	}
 	return strings.Join(out, " ")
+}
+
+// without lists the entries of all that are not in some.
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }
 
 // consumerWrite gives the write that makes have of the target equal to want of the source; nil if they are equal.
@@ -119,7 +120,7 @@ func equalConsumers(have, want *placement.Consumer) bool {
 }
 
 func equalAllocations(a, b placement.Allocations) bool {
-	return maps.EqualFunc(a, b, func(a, b map[string]int64) bool { return maps.Equal(a, b) })
+	return maps.EqualFunc(a, b, maps.Equal)
 }
 
 // describe gives allocations as a short text.

@@ -163,10 +163,8 @@ func (p *pass) run(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, kind := range []placement.NameKind{placement.ClassName, placement.TraitName} {
-		if err := p.putMissingNames(ctx, kind); err != nil {
-			return err
-		}
+	if err := p.compareNames(ctx, NameMissing, p.target.putName); err != nil {
+		return err
 	}
 	if err := p.copyProviders(ctx, listed); err != nil {
 		return err
@@ -177,10 +175,8 @@ func (p *pass) run(ctx context.Context) error {
 	if err := p.deleteProviders(ctx, listed, have); err != nil {
 		return err
 	}
-	for _, kind := range []placement.NameKind{placement.ClassName, placement.TraitName} {
-		if err := p.dropExtraNames(ctx, kind); err != nil {
-			return err
-		}
+	if err := p.compareNames(ctx, NameExtra, p.target.deleteName); err != nil {
+		return err
 	}
 	return ctx.Err()
 }
@@ -241,43 +237,28 @@ func each[T any](ctx context.Context, p *pass, what string, list []T, do func(co
 	return g.Wait()
 }
 
-func (p *pass) putMissingNames(ctx context.Context, kind placement.NameKind) error {
-	have, want, err := p.bothNames(ctx, kind)
-	if err != nil {
-		return err
-	}
-	for _, name := range want {
-		if slices.Contains(have, name) {
-			continue
-		}
-		if err := p.found(NameMissing, name, "", func() error { return p.target.putName(ctx, kind, name) }, nil); err != nil {
+// compareNames finds the names that are missing or extra, and corrects each with put.
+func (p *pass) compareNames(ctx context.Context, what What, put func(context.Context, placement.NameKind, string) error) error {
+	for _, kind := range []placement.NameKind{placement.ClassName, placement.TraitName} {
+		have, err := p.target.names(ctx, kind)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (p *pass) dropExtraNames(ctx context.Context, kind placement.NameKind) error {
-	have, want, err := p.bothNames(ctx, kind)
-	if err != nil {
-		return err
-	}
-	for _, name := range have {
-		if !slices.Contains(want, name) {
-			if err := p.found(NameExtra, name, "", func() error { return p.target.deleteName(ctx, kind, name) }, nil); err != nil {
+		want, err := p.source.names(ctx, kind)
+		if err != nil {
+			return err
+		}
+		differ := without(want, have)
+		if what == NameExtra {
+			differ = without(have, want)
+		}
+		for _, name := range differ {
+			if err := p.found(what, name, "", func() error { return put(ctx, kind, name) }, nil); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func (p *pass) bothNames(ctx context.Context, kind placement.NameKind) (have, want []string, err error) {
-	if have, err = p.target.names(ctx, kind); err != nil {
-		return nil, nil, err
-	}
-	want, err = p.source.names(ctx, kind)
-	return have, want, err
 }
 
 // copyProviders copies from the roots down, one level of the trees after the other.

@@ -92,31 +92,28 @@ func (c *Client) createProvider(ctx context.Context, cell string, body map[strin
 		of := *c
 		of.base = base + placement.CellsPath + url.PathEscape(cell)
 		err := of.do(ctx, http.MethodPost, "/resource_providers", body, made)
-		if statusOf(err) != http.StatusNotFound || err.(*AnswerError).Code == placement.CodeNoCell {
+		if statusOf(err) != http.StatusNotFound || codeOf(err) == placement.CodeNoCell {
 			return err
 		}
 	}
 	return c.do(ctx, http.MethodPost, "/resource_providers", body, made)
 }
 
-// agentRefused gives the refusal (AgentTree) in an answer; nil for any other answer.
-func agentRefused(err error, uuid string) error {
-	if e, ok := err.(*AnswerError); ok && e.Code == placement.CodeAgentTree {
-		return &placement.Refusal{Reason: placement.AgentTree, Provider: uuid, Detail: err.Error()}
+// refused gives an answer as a refusal to write a provider: AgentTree if the answer says so, else for the reason.
+func refused(err error, uuid string, reason placement.Reason) error {
+	if codeOf(err) == placement.CodeAgentTree {
+		reason = placement.AgentTree
 	}
-	return nil
+	return &placement.Refusal{Reason: reason, Provider: uuid, Detail: err.Error()}
 }
 
 // createRefused turns the error of a create or update of a provider into the refusal that it is.
 func createRefused(err error, w *placement.ProviderWrite, parent any) error {
-	if refused := agentRefused(err, w.UUID); refused != nil {
-		return refused
-	}
 	switch {
-	case statusOf(err) == http.StatusConflict && w.Name != nil:
-		return &placement.Refusal{Reason: placement.DuplicateProvider, Name: *w.Name, Detail: err.Error()}
+	case codeOf(err) == placement.CodeAgentTree, statusOf(err) == http.StatusConflict && w.Name != nil:
+		return refused(err, w.UUID, placement.DuplicateProvider)
 	case statusOf(err) == http.StatusBadRequest && parent != nil:
-		return &placement.Refusal{Reason: placement.ParentNotFound, Provider: w.UUID, Detail: err.Error()}
+		return refused(err, w.UUID, placement.ParentNotFound)
 	}
 	return err
 }
@@ -128,15 +125,10 @@ func (c *Client) deleteProvider(ctx context.Context, uuid, path string) error {
 		return nil
 	case statusOf(err) != http.StatusConflict:
 		return err
+	case codeOf(err) == placement.CodeCannotDeleteParent:
+		return refused(err, uuid, placement.ProviderHasChildren)
 	}
-	if refused := agentRefused(err, uuid); refused != nil {
-		return refused
-	}
-	why := placement.ProviderHasAllocations
-	if e := err.(*AnswerError); e.Code == placement.CodeCannotDeleteParent {
-		why = placement.ProviderHasChildren
-	}
-	return &placement.Refusal{Reason: why, Provider: uuid, Detail: err.Error()}
+	return refused(err, uuid, placement.ProviderHasAllocations)
 }
 
 // writeContents replaces the given traits, aggregates and inventories, each with the generation that the write before
@@ -167,20 +159,15 @@ func (c *Client) writeContents(ctx context.Context, w *placement.ProviderWrite, 
 }
 
 func contentsRefused(err error, uuid string) error {
-	if statusOf(err) != http.StatusConflict {
-		if statusOf(err) == http.StatusNotFound {
-			return &placement.Refusal{Reason: placement.ProviderNotFound, Provider: uuid, Detail: err.Error()}
-		}
+	switch {
+	case statusOf(err) == http.StatusNotFound:
+		return refused(err, uuid, placement.ProviderNotFound)
+	case statusOf(err) != http.StatusConflict:
 		return err
+	case codeOf(err) == placement.CodeInventoryInUse:
+		return refused(err, uuid, placement.InventoryInUse)
 	}
-	if refused := agentRefused(err, uuid); refused != nil {
-		return refused
-	}
-	why := placement.ProviderGeneration
-	if e := err.(*AnswerError); e.Code == placement.CodeInventoryInUse {
-		why = placement.InventoryInUse
-	}
-	return &placement.Refusal{Reason: why, Provider: uuid, Detail: err.Error()}
+	return refused(err, uuid, placement.ProviderGeneration)
 }
 
 // typeOfUnknown is written for consumers of the unknown type, which Placement does not accept in a write.
@@ -208,16 +195,19 @@ func (c *Client) writeConsumer(ctx context.Context, w *placement.ConsumerWrite) 
 		}
 	}
 	err := c.do(ctx, http.MethodPut, path, body, nil)
-	switch {
-	case statusOf(err) == http.StatusConflict && err.(*AnswerError).Code == placement.CodeConcurrentUpdate:
-		return &placement.Refusal{Reason: placement.ConsumerGeneration, Consumer: w.UUID, Detail: err.Error()}
-	case statusOf(err) == http.StatusBadRequest:
-		return &placement.Refusal{Reason: placement.ProviderNotFound, Consumer: w.UUID, Detail: err.Error()}
-	case statusOf(err) == http.StatusConflict && strings.Contains(err.Error(), "Inventory for"): // Placement has no code for it
-		return &placement.Refusal{Reason: placement.InventoryMissing, Consumer: w.UUID, Detail: err.Error()}
+	if err == nil {
+		return nil
 	}
-	if err != nil {
+	refusal := &placement.Refusal{Consumer: w.UUID, Detail: err.Error()}
+	switch {
+	case statusOf(err) == http.StatusConflict && codeOf(err) == placement.CodeConcurrentUpdate:
+		refusal.Reason = placement.ConsumerGeneration
+	case statusOf(err) == http.StatusBadRequest:
+		refusal.Reason = placement.ProviderNotFound
+	case statusOf(err) == http.StatusConflict && strings.Contains(err.Error(), "Inventory for"): // Placement has no code for it
+		refusal.Reason = placement.InventoryMissing
+	default:
 		return fmt.Errorf("consumer %s: %w", w.UUID, err)
 	}
-	return nil
+	return refusal
 }
