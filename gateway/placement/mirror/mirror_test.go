@@ -764,20 +764,20 @@ func TestWrittenBy_EachPath_NamesWhatItWrote(t *testing.T) {
 	const a, b = "a0000000-0000-4000-8000-000000000001", "b0000000-0000-4000-8000-000000000002"
 	for _, c := range []struct {
 		method, path, body, location string
-		want                         []thing
+		want                         []object
 	}{
-		{"POST", "/resource_providers", `{"name": "x"}`, "http://p/resource_providers/" + a, []thing{{kind: providerThing, id: a, cell: "c"}}},
-		{"POST", "/resource_providers", `{"uuid": "` + strings.ToUpper(a) + `"}`, "", []thing{{kind: providerThing, id: a, cell: "c"}}},
-		{"DELETE", "/resource_providers/" + a + "/inventories/VCPU", "", "", []thing{{kind: providerThing, id: a, cell: "c"}}},
-		{"PUT", "/allocations/" + a, "{}", "", []thing{{kind: consumerThing, id: a}}},
-		{"POST", "/allocations", `{"` + a + `": {}, "` + b + `": {}}`, "", []thing{{kind: consumerThing, id: a}, {kind: consumerThing, id: b}}},
-		{"POST", "/reshaper", `{"inventories": {"` + a + `": {}}, "allocations": {"` + b + `": {}}}`, "", []thing{{kind: consumerThing, id: b}, {kind: providerThing, id: a, cell: "c"}}},
-		{"PUT", "/traits/CUSTOM_A", "", "", []thing{{kind: namesThing, names: placement.TraitName}}},
-		{"POST", "/resource_classes", `{"name": "CUSTOM_A"}`, "", []thing{{kind: namesThing, names: placement.ClassName}}},
+		{"POST", "/resource_providers", `{"name": "x"}`, "http://p/resource_providers/" + a, []object{{kind: providerObject, id: a, cell: "c"}}},
+		{"POST", "/resource_providers", `{"uuid": "` + strings.ToUpper(a) + `"}`, "", []object{{kind: providerObject, id: a, cell: "c"}}},
+		{"DELETE", "/resource_providers/" + a + "/inventories/VCPU", "", "", []object{{kind: providerObject, id: a, cell: "c"}}},
+		{"PUT", "/allocations/" + a, "{}", "", []object{{kind: consumerObject, id: a}}},
+		{"POST", "/allocations", `{"` + a + `": {}, "` + b + `": {}}`, "", []object{{kind: consumerObject, id: a}, {kind: consumerObject, id: b}}},
+		{"POST", "/reshaper", `{"inventories": {"` + a + `": {}}, "allocations": {"` + b + `": {}}}`, "", []object{{kind: consumerObject, id: b}, {kind: providerObject, id: a, cell: "c"}}},
+		{"PUT", "/traits/CUSTOM_A", "", "", []object{{kind: namesObject, names: placement.TraitName}}},
+		{"POST", "/resource_classes", `{"name": "CUSTOM_A"}`, "", []object{{kind: namesObject, names: placement.ClassName}}},
 		{"POST", "/", "", "", nil},
 	} {
 		got := writtenBy(c.method, c.path, []byte(c.body), c.location, "c")
-		slices.SortFunc(got, func(a, b thing) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id)) })
+		slices.SortFunc(got, func(a, b object) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id)) })
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s %s: %+v, want %+v", c.method, c.path, got, c.want)
 		}

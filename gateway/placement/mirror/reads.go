@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,38 +21,6 @@ type read struct {
 	path, query, version string
 	status               int
 	body                 []byte
-}
-
-// Status counts what a tap has done since its start.
-type Status struct {
-	// Writes counts forwarded writes that may have changed the source; Copied and CopyFailed count their copies, and
-	// Pending those still to come.
-	Writes, Copied, CopyFailed, Pending int
-	LastError                           string `json:",omitempty"`
-	// ReadsCompared counts the reads whose answers were compared, and ReadsDiffer, by path, those whose answers
-	// differed. Reads that were too many, too long, or met writes each time, are in neither.
-	ReadsCompared int
-	ReadsDiffer   map[string]int
-	// LastDiffering is the last read that differed; nil for none.
-	LastDiffering *DifferingRead
-	// Passes counts the passes that have compared everything.
-	Passes int
-}
-
-// DifferingRead is a read to which both sides gave different answers.
-type DifferingRead struct {
-	Path, Microversion string
-	Source, Target     string
-}
-
-// Status gives the counts.
-func (t *Tap) Status() Status {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.status
-	s.Pending = t.queue.pending()
-	s.ReadsDiffer = maps.Clone(t.status.ReadsDiffer)
-	return s
 }
 
 // forwardRead forwards a read, and queues the answer for comparison.
@@ -162,9 +129,11 @@ func (t *Tap) ask(ctx context.Context, of http.Handler, one *read) *read {
 		Method: http.MethodGet, URL: &url.URL{Path: one.path, RawQuery: one.query}, Header: http.Header{}, Body: http.NoBody,
 		Host: "placement", RemoteAddr: "127.0.0.1:0", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
+	answer := *one
 	token, err := t.mirror.source.token(ctx)
 	if err != nil {
-		return &read{one.path, one.query, one.version, http.StatusUnauthorized, []byte(err.Error())}
+		answer.status, answer.body = http.StatusUnauthorized, []byte(err.Error())
+		return &answer
 	}
 	r.Header.Set("X-Auth-Token", token)
 	r.Header.Set("Accept", "application/json")
@@ -172,7 +141,8 @@ func (t *Tap) ask(ctx context.Context, of http.Handler, one *read) *read {
 		r.Header.Set("OpenStack-API-Version", one.version)
 	}
 	of.ServeHTTP(w, r)
-	return &read{one.path, one.query, one.version, cmp.Or(w.status, http.StatusOK), w.body.Bytes()}
+	answer.status, answer.body = cmp.Or(w.status, http.StatusOK), w.body.Bytes()
+	return &answer
 }
 
 // answerWriter is an http.ResponseWriter in memory.
