@@ -24,10 +24,6 @@ type answer struct {
 	bounds []schedule.Bounds
 }
 
-func newAnswer(pr *schedule.Proposal, by schedule.Scale, takes int) *answer {
-	return &answer{Proposal: pr, scale: by, takes: takes, now: pr.Candidates, passed: pr.Passed, bounds: pr.Bounds}
-}
-
 // complete reports whether every host that passed is among the candidates.
 func (a *answer) complete() bool { return a.Passed <= len(a.Candidates) }
 

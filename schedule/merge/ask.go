@@ -74,7 +74,7 @@ const mostForetold = 16
 
 // forecast is how many picks each of so many cells should forecast: its share of those left, and one more.
 func (p *Plan) forecast(cells int) int {
-	left := len(p.cfg.Instances) - len(p.picks)
+	left := len(p.cfg.Instances) - len(p.result.Picks)
 	if left < 2 || p.phase != picking || p.cfg.Request.Group != nil {
 		return 0
 	}
@@ -88,13 +88,10 @@ func (p *Plan) needed(c int) int {
 	case p.phase == choosingAlternates && len(p.cells[c].takes) > 0:
 		return p.cfg.Alternates + len(p.picked(c))
 	case len(p.cfg.Instances) == 1:
-		return p.subset() + max(0, p.cfg.Alternates)
+		return p.cfg.Rules.SubsetSize() + max(0, p.cfg.Alternates)
 	}
-	return p.subset()
+	return p.cfg.Rules.SubsetSize()
 }
-
-// subset is the number of best hosts from which one is picked (Nova's host_subset_size).
-func (p *Plan) subset() int { return p.cfg.Rules.SubsetSize() }
 
 // statsForCells is the part of k that asks include; nil for nothing. If at most one host passed in all, the bounds
 // say nothing about others.

@@ -25,7 +25,7 @@ func (p *Plan) join() schedule.GlobalStats {
 			}
 		}
 	}
-	if p.affinity || (p.cfg.Request.Group != nil && len(p.picks) == 0) {
+	if p.affinity || (p.cfg.Request.Group != nil && len(p.result.Picks) == 0) {
 		k.GroupHosts, k.GroupHostsKnown = p.joinGroup(), true
 	}
 	return k
@@ -42,7 +42,7 @@ func (p *Plan) joinGroup() []string {
 			hosts = append(hosts, g.ServiceHost)
 		}
 	}
-	for _, pick := range p.picks {
+	for _, pick := range p.result.Picks {
 		hosts = append(hosts, pick.Candidate.ServiceHost)
 	}
 	slices.Sort(hosts)

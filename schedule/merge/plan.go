@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"fmt"
 
 	"cellgate/schedule"
@@ -18,15 +19,14 @@ type Plan struct {
 	// affinity: the hard affinity filter runs, so group hosts in any cell decide which hosts pass.
 	affinity bool
 	cells    []planCell
-	picks    []Pick
 	phase    phase
-	failed   int
 	// open is the number of open asks; rounds is how many rounds of asks the current pick took.
 	open   int
 	rounds int
 	// restart: a cell with picks was lost.
 	restart bool
-	result  Result
+	// result lacks First and Last.
+	result Result
 }
 
 // Config is the input of a Plan.
@@ -133,9 +133,8 @@ func NewPlan(cfg Config) *Plan {
 		weighers: cfg.Rules.SignedWeighers(),
 		affinity: g != nil && g.Policy == schedule.Affinity && !cfg.Request.Forced() && cfg.Rules.HasFilter(schedule.AffinityFilter),
 		cells:    make([]planCell, cfg.Cells),
-		failed:   -1,
+		result:   Result{Exact: true, Failed: -1},
 	}
-	p.result.Exact = true
 	p.advance()
 	return p
 }
@@ -162,10 +161,14 @@ func (p *Plan) Answer(cell int, pr *schedule.Proposal) error {
 	if err := p.fits(&at.open.Query, pr); err != nil {
 		return fmt.Errorf("proposal of cell %d: %w", cell, err)
 	}
-	a := newAnswer(pr, schedule.Scale{Weighers: p.weighers, Bounds: pr.Bounds, Flat: pr.Passed <= 1}, len(at.open.Query.TentativePlacements))
 	k := at.open.Query.Known
+	by := schedule.GlobalStats{Bounds: pr.Bounds, Passed: int64(pr.Passed)}
 	if k != nil && len(k.Bounds) > 0 {
-		a.scale = p.scaleUnder(k)
+		by = *k
+	}
+	a := &answer{
+		Proposal: pr, scale: p.scaleUnder(&by), takes: len(at.open.Query.TentativePlacements),
+		now: pr.Candidates, passed: pr.Passed, bounds: pr.Bounds,
 	}
 	if p.affinity {
 		a.affinity = affinityHosts(p.cfg.Request.Group, k, pr)
@@ -188,9 +191,7 @@ func (p *Plan) Lost(cell int) {
 	}
 	p.restart = p.restart || len(p.cells[cell].takes) > 0
 	gone := planCell{lost: true}
-	if a := p.cells[cell].first; a != nil {
-		gone.group = a.GroupHosts
-	} else if a := p.cells[cell].answer; a != nil {
+	if a := cmp.Or(p.cells[cell].first, p.cells[cell].answer); a != nil {
 		gone.group = a.GroupHosts
 	}
 	p.cells[cell] = gone
@@ -200,7 +201,6 @@ func (p *Plan) Lost(cell int) {
 // Result is the current result; it is final when Next returns no asks.
 func (p *Plan) Result() *Result {
 	r := p.result
-	r.Picks, r.Failed = p.picks, p.failed
 	r.First, r.Last = make([]*schedule.Proposal, len(p.cells)), make([]*schedule.Proposal, len(p.cells))
 	for c := range p.cells {
 		if a := p.cells[c].first; a != nil {

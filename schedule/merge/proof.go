@@ -20,11 +20,20 @@ func (a *answer) below(t *schedule.Candidate, s schedule.Scale) bool {
 		return true
 	}
 	last := &a.Candidates[len(a.Candidates)-1]
-	if a.sameWeights(a.scale, s) {
+	if a.rankedAs(s) {
 		end := schedule.Candidate{Host: last.Host, Weight: s.Weight(last), Tie: last.Tie}
 		return !end.Better(t)
 	}
 	return t.Weight > a.most(s)
+}
+
+// mayLack reports whether a host that the cell did not list may be among the n best, n > 0, of which list, weighed under
+// s, has those that it listed.
+func (a *answer) mayLack(list []schedule.Candidate, n int, s schedule.Scale) bool {
+	if len(list) < n {
+		return !a.complete()
+	}
+	return !a.below(&list[n-1], s)
 }
 
 // most is an upper bound of the weights under s of the hosts that passed but are not among the candidates. For such a
@@ -42,7 +51,7 @@ func (a *answer) most(s schedule.Scale) float64 {
 	reach, size := 0.0, 0.0
 	moved := a.scale.Weight(&a.Candidates[len(a.Candidates)-1])
 	for i, b := range a.Bounds {
-		f, g := a.factors(s, i)
+		f, g := a.factors(i)
 		low, high := s.Normalized(i, b.Min), s.Normalized(i, b.Max)
 		lowThen, highThen := a.scale.Normalized(i, b.Min), a.scale.Normalized(i, b.Max)
 		reach += max(f*low, f*high, g*low, g*high)
@@ -53,15 +62,15 @@ func (a *answer) most(s schedule.Scale) float64 {
 	return min(reach, moved) + rounding*size
 }
 
-// sameWeights reports whether both scales give equal weights to every host that the answer may be about.
-func (a *answer) sameWeights(s, o schedule.Scale) bool {
+// rankedAs reports whether the scale that the cell ranked by gives its hosts the same weights as s.
+func (a *answer) rankedAs(s schedule.Scale) bool {
 	for i := range s.Bounds {
-		if low, high := a.factors(s, i); low == 0 && high == 0 {
+		if f, g := a.factors(i); f == 0 && g == 0 {
 			continue
 		}
-		b, c := s.Bounds[i], o.Bounds[i]
-		idle := s.Flat || b.Min == b.Max
-		idleToo := o.Flat || c.Min == c.Max
+		b, c := a.scale.Bounds[i], s.Bounds[i]
+		idle := a.scale.Flat || b.Min == b.Max
+		idleToo := s.Flat || c.Min == c.Max
 		if idle != idleToo || !idle && b != c {
 			return false
 		}
@@ -69,16 +78,12 @@ func (a *answer) sameWeights(s, o schedule.Scale) bool {
 	return true
 }
 
-// factors are the least and greatest factor of weigher i, over the hosts that passed in the cell.
-func (a *answer) factors(s schedule.Scale, i int) (low, high float64) {
-	w := &s.Weighers[i]
-	if a.Multipliers == nil {
-		f := w.Sign * w.Multiplier
-		return f, f
+// factors are the two ends of the range of weigher i's factor, over the hosts that passed in the cell.
+func (a *answer) factors(i int) (f, g float64) {
+	w := &a.scale.Weighers[i]
+	b := schedule.Bounds{Min: w.Multiplier, Max: w.Multiplier}
+	if a.Multipliers != nil {
+		b = a.Multipliers[i]
 	}
-	b := a.Multipliers[i]
-	if w.Sign < 0 {
-		return -b.Max, -b.Min
-	}
-	return b.Min, b.Max
+	return w.Sign * b.Min, w.Sign * b.Max
 }

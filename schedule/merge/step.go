@@ -44,8 +44,8 @@ func (p *Plan) startAgain() {
 		at := &p.cells[c]
 		at.takes, at.answer = nil, at.first
 	}
-	p.picks, p.phase, p.failed, p.rounds, p.restart = nil, picking, -1, 0, false
-	p.result.Exact = true
+	p.result = Result{Exact: true, Failed: -1, Rounds: p.result.Rounds}
+	p.phase, p.rounds, p.restart = picking, 0, false
 }
 
 // stepPick asks for what the next pick needs, or makes the pick.
@@ -59,7 +59,8 @@ func (p *Plan) stepPick() {
 	}
 	s := p.scaleUnder(&k)
 	lists := p.lists(s, &k)
-	best := best(lists, p.subset())
+	subset := p.cfg.Rules.SubsetSize()
+	best := best(lists, subset)
 	alternates := 0
 	if len(p.cfg.Instances) == 1 {
 		alternates = p.cfg.Alternates
@@ -70,7 +71,7 @@ func (p *Plan) stepPick() {
 			// The cells themselves must say why no host is left after the picks; a forecast does not.
 			return a.passed > 0 || a.depth != nil
 		}
-		if len(best) < p.subset() && !a.complete() {
+		if len(best) < subset && !a.complete() {
 			// Fewer hosts are known than wanted, so any of its hosts may be among them.
 			return true
 		}
@@ -82,10 +83,7 @@ func (p *Plan) stepPick() {
 			return false
 		}
 		// The picked host is removed from the list before alternates are chosen, whatever its rank.
-		if need := max(alternates, p.chosen(best).at); len(lists[c]) <= need {
-			return !a.complete()
-		}
-		return !a.below(&lists[c][max(alternates, p.chosen(best).at)], s)
+		return a.mayLack(lists[c], max(alternates, p.chosen(best).at)+1, s)
 	})
 	if p.askAgain(again, &k) {
 		return
@@ -138,7 +136,7 @@ func (p *Plan) chosen(best []spot) spot {
 	if len(best) == 1 {
 		return best[0]
 	}
-	draw := schedule.Draw(p.cfg.Seed, len(p.picks))
+	draw := schedule.Draw(p.cfg.Seed, len(p.result.Picks))
 	return best[draw%uint64(len(best))]
 }
 
@@ -156,13 +154,13 @@ func (p *Plan) raises(k *schedule.GlobalStats) bool {
 	if p.result.NovaException == nil {
 		return false
 	}
-	p.picks, p.failed, p.phase = nil, 0, done
+	p.result.Picks, p.result.Failed, p.phase = nil, 0, done
 	return true
 }
 
 // pick picks one of the best candidates; if there are none, the instance finds no host.
 func (p *Plan) pick(best []spot, lists [][]schedule.Candidate, alternates int, k *schedule.GlobalStats) {
-	if len(p.picks) == 0 {
+	if len(p.result.Picks) == 0 {
 		p.result.Rounds += p.rounds
 		p.result.Known = *k
 		p.result.Leaders = p.leaders(lists, p.scaleUnder(k))
@@ -172,7 +170,7 @@ func (p *Plan) pick(best []spot, lists [][]schedule.Candidate, alternates int, k
 	}
 	p.rounds = 0
 	if len(best) == 0 {
-		p.failed, p.phase = len(p.picks), done
+		p.result.Failed, p.phase = len(p.result.Picks), done
 		if p.affinity {
 			p.result.GroupHosts = k.GroupHosts
 		}
@@ -186,16 +184,16 @@ func (p *Plan) pick(best []spot, lists [][]schedule.Candidate, alternates int, k
 		pick.Alternates = slices.Clip(others[:min(alternates, len(others))])
 	}
 	at := &p.cells[chosen.cell]
-	at.takes = append(at.takes, schedule.TentativePlacement{Host: pick.Candidate.Host, Instance: p.cfg.Instances[len(p.picks)]})
+	at.takes = append(at.takes, schedule.TentativePlacement{Host: pick.Candidate.Host, Instance: p.cfg.Instances[len(p.result.Picks)]})
 	if after := at.answer.picked(pick.Candidate.Host); after != nil {
 		at.answer = after
 	}
-	p.picks = append(p.picks, pick)
-	if len(p.picks) < len(p.cfg.Instances) {
+	p.result.Picks = append(p.result.Picks, pick)
+	if len(p.result.Picks) < len(p.cfg.Instances) {
 		return
 	}
 	p.phase = done
-	if len(p.picks) > 1 && p.cfg.Alternates > 0 {
+	if len(p.result.Picks) > 1 && p.cfg.Alternates > 0 {
 		p.phase = choosingAlternates
 	}
 }
@@ -209,30 +207,21 @@ func (p *Plan) stepAlternates() {
 	s := p.scaleUnder(&k)
 	lists := p.lists(s, &k)
 	again := p.cellsWhere(func(c int) bool {
-		return len(p.cells[c].takes) > 0 && p.lacksAlternates(c, lists[c], s)
+		return len(p.cells[c].takes) > 0 && p.cells[c].answer.mayLack(p.unpicked(c, lists[c]), p.cfg.Alternates, s)
 	})
 	if p.askAgain(again, &k) {
 		return
 	}
 	free := make([][]schedule.Candidate, len(lists))
-	for i := range p.picks {
-		c := p.picks[i].Cell
+	for i := range p.result.Picks {
+		pick := &p.result.Picks[i]
+		c := pick.Cell
 		if free[c] == nil {
 			free[c] = p.unpicked(c, lists[c])
 		}
-		p.picks[i].Alternates = slices.Clip(free[c][:min(p.cfg.Alternates, len(free[c]))])
+		pick.Alternates = slices.Clip(free[c][:min(p.cfg.Alternates, len(free[c]))])
 	}
 	p.phase = done
-}
-
-// lacksAlternates reports whether a host that cell c did not list could be among its alternates.
-func (p *Plan) lacksAlternates(c int, list []schedule.Candidate, s schedule.Scale) bool {
-	a := p.cells[c].answer
-	free := p.unpicked(c, list)
-	if len(free) < p.cfg.Alternates {
-		return !a.complete()
-	}
-	return !a.below(&free[p.cfg.Alternates-1], s)
 }
 
 // unpicked are the candidates of cell c that were not picked for any instance.
