@@ -255,9 +255,21 @@ func follow(hosts []goldenHost, r schedule.Request, key string, instance schedul
 			g := *r.Group
 			g.Hosts = append(slices.Clone(g.Hosts), h.ServiceHost)
 			r.Group = &g
+			r.Nova = withoutHint(r.Nova, instance)
 		}
 	}
 	return hosts, r
+}
+
+// withoutHint takes a picked instance out of the hints. Nova runs the filters that read different_host and
+// same_host once for a request, before any pick.
+func withoutHint(n *schedule.NovaRequest, instance schedule.ID) *schedule.NovaRequest {
+	left := *n
+	left.Hints = slices.Clone(n.Hints)
+	for i, h := range left.Hints {
+		left.Hints[i].Values = slices.DeleteFunc(slices.Clone(h.Values), func(v string) bool { return v == instance.String() })
+	}
+	return &left
 }
 
 // consumeHardware takes NUMA cells and devices by the core's own rules, since a golden case does
