@@ -259,6 +259,24 @@ func TestAPI_TextWithNUL_IsRefusedByItsField(t *testing.T) {
 	}
 }
 
+// Placement's own HTTP tests read the rule's place in the schema.
+func TestAPI_InvalidBody_NamesTheRuleAndTheField(t *testing.T) {
+	s := newTestServer(t, newMemory())
+	ask(t, s.URL, "1.20", http.MethodPost, "/resource_providers", `{"name": "host1", "uuid": "`+providerA+`"}`)
+	for want, got := range map[string]answer{
+		"Failed validating 'minimum' in schema['properties']['inventories']['patternProperties']['^[A-Z0-9_]+$']['properties']['total'] On instance['inventories']['VCPU']['total']": ask(t,
+			s.URL, "1.26", http.MethodPut, "/resource_providers/"+providerA+"/inventories", `{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 0}}}`),
+		"Failed validating 'required' in schema On instance": ask(t,
+			s.URL, "1.8", http.MethodPut, "/allocations/"+consumerA, `{"allocations": [], "project_id": "p"}`),
+		"Failed validating 'required' in schema['properties']['allocations']['items'] On instance['allocations'][0]": ask(t,
+			s.URL, "1.8", http.MethodPut, "/allocations/"+consumerA, `{"allocations": [{"resource_provider": {"uuid": "`+providerA+`"}}], "project_id": "p", "user_id": "u"}`),
+	} {
+		if text := strings.Join(strings.Fields(fmt.Sprint(got.body)), " "); got.status != 400 || !strings.Contains(text, want) {
+			t.Errorf("%d %s\nwant %s", got.status, text, want)
+		}
+	}
+}
+
 func TestAPI_HugeAmounts_FitNowhere(t *testing.T) {
 	s := newTestServer(t, newMemory())
 	ask(t, s.URL, "1.20", http.MethodPost, "/resource_providers", `{"name": "host1", "uuid": "`+providerA+`"}`)

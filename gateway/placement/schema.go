@@ -51,16 +51,19 @@ type patternSchema struct {
 // violation is the first way in which a value breaks a schema, the shallowest one if there are several.
 type violation struct {
 	text, keyword string
-	// path leads to the value.
-	path []string
+	path          []step
 }
 
+// step leads from a value to one inside it: by a key of the body, and by keys of the schema.
+type step struct{ body, schema string }
+
 func (v *violation) Error() string {
-	where := ""
-	for _, p := range v.path {
-		where += "[" + p + "]"
+	var body, schema strings.Builder
+	for _, s := range v.path {
+		body.WriteString(s.body)
+		schema.WriteString(s.schema)
 	}
-	return fmt.Sprintf("%s\n\nFailed validating '%s'\n\nOn instance%s", v.text, v.keyword, where)
+	return fmt.Sprintf("%s\n\nFailed validating '%s' in schema%s\n\nOn instance%s", v.text, v.keyword, &schema, &body)
 }
 
 // check gives how v breaks the schema; nil if it does not. v comes from parseJSON.
@@ -80,7 +83,7 @@ func (s *schema) check(v any) *violation {
 type report func(keyword, format string, args ...any)
 
 // walk adds how v, at path, breaks the schema.
-func (s *schema) walk(v any, path []string, all *[]*violation) {
+func (s *schema) walk(v any, path []step, all *[]*violation) {
 	bad := func(keyword, format string, args ...any) {
 		*all = append(*all, &violation{text: fmt.Sprintf(format, args...), keyword: keyword, path: slices.Clone(path)})
 	}
@@ -112,7 +115,7 @@ func (s *schema) walk(v any, path []string, all *[]*violation) {
 		}
 		if s.items != nil {
 			for i, item := range v {
-				s.items.walk(item, append(path, fmt.Sprint(i)), all)
+				s.items.walk(item, append(path, step{fmt.Sprintf("[%d]", i), "['items']"}), all)
 			}
 		}
 	case map[string]any:
@@ -157,7 +160,7 @@ func (s *schema) walkNumber(v json.Number, bad report) {
 	}
 }
 
-func (s *schema) walkObject(v map[string]any, path []string, bad report, all *[]*violation) {
+func (s *schema) walkObject(v map[string]any, path []step, bad report, all *[]*violation) {
 	if len(v) < s.minProperties {
 		bad("minProperties", "%s does not have enough properties", pyRepr(v))
 	}
@@ -168,16 +171,15 @@ func (s *schema) walkObject(v map[string]any, path []string, bad report, all *[]
 	}
 	var extra []string
 	for _, name := range slices.Sorted(maps.Keys(v)) {
-		inner := append(slices.Clone(path), pyRepr(name))
-		known := false
+		key, known := "["+pyRepr(name)+"]", false
 		if p, ok := s.properties[name]; ok {
 			known = true
-			p.walk(v[name], inner, all)
+			p.walk(v[name], append(path, step{key, "['properties']" + key}), all)
 		}
 		for _, p := range s.patterns {
 			if p.name.MatchString(name) {
 				known = true
-				p.walk(v[name], inner, all)
+				p.walk(v[name], append(path, step{key, "['patternProperties'][" + pyRepr(p.name.String()) + "]"}), all)
 			}
 		}
 		if !known {
