@@ -9,7 +9,7 @@ import (
 	"time"
 
 	agentv1 "cellgate/proto/cellgate/agent/v1"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // setGrace is how long a claim that one replica offered stays although another replica's set of claims
@@ -30,7 +30,7 @@ type ledger struct {
 	// exist are the instances on the host, with their usages.
 	exist map[string][]*agentv1.Usage
 	// hardware is the free hardware in the host's state, parsed on first use.
-	hardware *schedule.Hardware
+	hardware *hardware.Host
 	held     map[string]*heldClaim
 	// rejected are the offers that were rejected, until they end.
 	rejected map[string]rejectedOffer
@@ -58,7 +58,7 @@ type stock struct{ provider, class string }
 type heldClaim struct {
 	id, instance, moves string
 	usages              []*agentv1.Usage
-	guest               *schedule.GuestCheck // nil for none
+	guest               *hardware.Check // nil for none
 	confirmed           bool
 	// since is when the claim was first known to be confirmed.
 	since time.Time
@@ -207,7 +207,7 @@ func (l *ledger) fits(c *heldClaim) (reason agentv1.Verdict_Reason, detail strin
 		asked[s] += int64(u.GetAmount())
 	}
 	taken := map[stock]int64{}
-	var guests []*schedule.GuestCheck
+	var guests []*hardware.Check
 	for _, o := range l.held {
 		if o.id == c.id || !l.occupies(o) {
 			continue
@@ -235,7 +235,7 @@ func (l *ledger) fits(c *heldClaim) (reason agentv1.Verdict_Reason, detail strin
 			return agentv1.Verdict_NO_NUMA, "the host's own state cannot be read: " + err.Error()
 		}
 	}
-	return judgeGuest(*l.hardware, c.guest, guests)
+	return judgeGuest(*l.hardware, ratiosOf(l.state), c.guest, guests)
 }
 
 // ok is the reason of a claim that fits.
@@ -298,7 +298,7 @@ func (l *ledger) offered(now time.Time, by any, o *agentv1.ClaimOffer) *agentv1.
 	var detail string
 	var err error
 	if len(o.GetGuest()) > 0 {
-		c.guest, err = schedule.DecodeGuest(o.GetGuest())
+		c.guest, err = hardware.DecodeCheck(o.GetGuest())
 	}
 	if err != nil {
 		reason, detail = agentv1.Verdict_NO_NUMA, "what the claim asks of NUMA cells and devices cannot be read: "+err.Error()

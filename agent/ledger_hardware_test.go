@@ -7,26 +7,26 @@ import (
 
 	"cellgate/internal/hoststate"
 	agentv1 "cellgate/proto/cellgate/agent/v1"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // pinnedGuest is a guest with four dedicated CPUs and four 1 GiB pages on each of its NUMA cells,
 // as a cell sends it.
 func pinnedGuest(cells int) []byte {
-	numa := &schedule.InstanceNUMA{}
+	numa := &hardware.InstanceNUMA{}
 	for n := range cells {
-		numa.Cells = append(numa.Cells, schedule.InstanceCell{
-			ID: int64(n), Dedicated: 4, MemoryMB: 4096, PageSize: 1 << 20, Policy: schedule.CPUDedicated, Threads: schedule.ThreadRequire,
+		numa.Cells = append(numa.Cells, hardware.InstanceCell{
+			ID: int64(n), Dedicated: 4, MemoryMB: 4096, PageSize: 1 << 20, Policy: hardware.CPUDedicated, Threads: hardware.ThreadRequire,
 		})
 	}
-	check := schedule.GuestCheck{Nova: &schedule.NovaRequest{NUMA: numa}, NUMA: true}
+	check := hardware.Check{Guest: hardware.Guest{NUMA: numa}, JudgeNUMA: true}
 	return check.Encode()
 }
 
 // cardGuest is a guest with two A40 cards.
 func cardGuest() []byte {
-	check := schedule.GuestCheck{PCI: true, Nova: &schedule.NovaRequest{PCI: []schedule.PCIRequest{{
-		Count: 2, Policy: schedule.PCIRequired, Specs: []schedule.PCISpec{{{Key: "vendor_id", Value: "10de"}, {Key: "product_id", Value: "2235"}}},
+	check := hardware.Check{JudgePCI: true, Guest: hardware.Guest{PCI: []hardware.PCIRequest{{
+		Count: 2, Policy: hardware.PCIRequired, Specs: []hardware.PCISpec{{{Key: "vendor_id", Value: "10de"}, {Key: "product_id", Value: "2235"}}},
 	}}}}
 	return check.Encode()
 }

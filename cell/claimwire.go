@@ -12,6 +12,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 	"cellgate/shard"
 )
 
@@ -233,12 +234,11 @@ func needsOf(c *shard.Claim) (*cellv1.ClaimNeeds, error) {
 		}
 	}
 	if len(g.Hardware) > 0 {
-		check, err := schedule.DecodeGuest(g.Hardware)
+		check, err := hardware.DecodeCheck(g.Hardware)
 		if err != nil {
 			return nil, fmt.Errorf("guest.hardware: %w", err)
 		}
-		n := check.Nova
-		out.Guest.Numa, out.Guest.PciRequests, out.Guest.Networks = wire.NUMAOf(n.NUMA), wire.PCIOf(n.PCI), wire.NetworksOf(n.Networks)
+		out.Guest.Numa, out.Guest.PciRequests, out.Guest.Networks = wire.NUMAOf(check.NUMA), wire.PCIOf(check.PCI), wire.NetworksOf(check.Networks)
 	}
 	return out, nil
 }
@@ -267,7 +267,7 @@ func (r *reader) guest(in *cellv1.Guest) *shard.Guest {
 		g.Image = r.serialized("claim.guest.image", &cellv1.NovaImage{Properties: in.GetImage().GetProperties()})
 	}
 	if in.GetNuma() != nil || len(in.GetPciRequests()) > 0 {
-		check := schedule.GuestCheck{Nova: r.Guest(in), NUMA: in.GetJudgeNuma(), PCI: in.GetJudgePci()}
+		check := hardware.Check{Guest: r.Guest(in), JudgeNUMA: in.GetJudgeNuma(), JudgePCI: in.GetJudgePci()}
 		g.Hardware = r.bounded("claim.guest", check.Encode())
 	}
 	return g

@@ -15,6 +15,7 @@ import (
 	agentv1 "cellgate/proto/cellgate/agent/v1"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 	"cellgate/shard"
 )
 
@@ -72,7 +73,7 @@ func gpus(n int) *agentv1.Facts {
 }
 
 func oneGPU() []*cellv1.PciRequest {
-	return []*cellv1.PciRequest{{Count: 1, NumaPolicy: schedule.PCIPreferred, Specs: []*cellv1.PciSpec{{
+	return []*cellv1.PciRequest{{Count: 1, NumaPolicy: hardware.PCIPreferred, Specs: []*cellv1.PciSpec{{
 		Properties: []*cellv1.PciProperty{{Key: "product_id", Value: "20b5"}},
 	}}}}
 }

@@ -3,7 +3,7 @@ package cell
 import (
 	"cellgate/cell/replica"
 	cellgatev1 "cellgate/proto/cellgate/v1"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 	"cellgate/shard"
 )
 
@@ -11,16 +11,16 @@ import (
 // of them that no report includes yet.
 func (c *Cell) showHardware(m *cellgatev1.Host, row *replica.HostRow) {
 	numa, pci := row.Host.HardwareTexts()
-	hardware, err := schedule.ReadHardware(numa, pci, 1, 1)
-	if err != nil {
-		m.HardwareProblem = err.Error()
+	free, problems := hardware.Read(numa, pci)
+	if len(problems) > 0 {
+		m.HardwareProblem = problems[0].Error()
 	}
-	reported := hardware.Pools()
+	reported := free.Pools()
 	for _, claim := range c.rows.HardwareClaims(row.Host.UUID) {
 		m.HardwareClaims = append(m.HardwareClaims, hardwareClaim(claim))
-		hardware.Take(claim.Guest.Assigned)
+		free, _ = free.Without(claim.Guest.Assigned)
 	}
-	for _, n := range hardware.Cells() {
+	for _, n := range free.Cells() {
 		shown := &cellgatev1.HostNumaCell{
 			Id: int32(n.ID), Socket: int32(n.Socket), SharedCpus: n.Shared, DedicatedCpus: n.Dedicated, PinnedCpus: n.Pinned,
 			CpusUsed: int32(n.CPUsUsed), MemoryMb: n.MemoryMB, MemoryUsedMb: n.MemoryUsedMB,
@@ -30,7 +30,7 @@ func (c *Cell) showHardware(m *cellgatev1.Host, row *replica.HostRow) {
 		}
 		m.NumaCells = append(m.NumaCells, shown)
 	}
-	for i, p := range hardware.Pools() {
+	for i, p := range free.Pools() {
 		m.DevicePools = append(m.DevicePools, &cellgatev1.HostDevicePool{
 			Devices: p.Devices, NumaCell: int32(p.NUMACell), ReportedFree: int32(reported[i].Free), Free: int32(p.Free),
 		})

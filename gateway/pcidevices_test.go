@@ -10,6 +10,7 @@ import (
 	"cellgate/internal/fault"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // deviceHost has two NUMA cells, and on each a device that is a child provider.
@@ -35,7 +36,7 @@ func startDevices(t *testing.T, cells ...*testCell) *world {
 		patient(cfg)
 		cfg.Filters = append(schedule.DefaultFilters(), schedule.NUMAFilter, schedule.PCIFilter)
 		cfg.Options = &rules.Options{HostSubsetSize: 1, PCIInPlacement: true}
-		cfg.PCIAliases = []rules.PCIAlias{{Name: "gpu", VendorID: "10de", ProductID: "1db6", NUMAPolicy: schedule.PCIRequired}}
+		cfg.PCIAliases = []rules.PCIAlias{{Name: "gpu", VendorID: "10de", ProductID: "1db6", NUMAPolicy: hardware.PCIRequired}}
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"cellgate/schedule/hardware"
 )
 
 // benchHardware gives a host of two sockets of 32 cores with two threads each,
@@ -59,18 +61,18 @@ func BenchmarkNUMA(b *testing.B) {
 			hosts[i].Facts = ParseFacts(benchHardware(rng))
 		}
 		table := (&fleet{hosts: hosts}).table()
-		cell := InstanceCell{Dedicated: 8, MemoryMB: 16384, Policy: CPUDedicated, Threads: ThreadRequire, PageSize: 1 << 20}
+		cell := hardware.InstanceCell{Dedicated: 8, MemoryMB: 16384, Policy: hardware.CPUDedicated, Threads: hardware.ThreadRequire, PageSize: 1 << 20}
 		second := cell
 		second.ID = 1
-		gpu := PCIRequest{Count: 1, Specs: []PCISpec{{{Key: "product_id", Value: "20B5"}, {Key: "vendor_id", Value: "10de"}}}, Policy: PCIRequired}
+		gpu := hardware.PCIRequest{Count: 1, Specs: []hardware.PCISpec{{{Key: "product_id", Value: "20B5"}, {Key: "vendor_id", Value: "10de"}}}, Policy: hardware.PCIRequired}
 		for _, v := range []struct {
 			name string
 			nova NovaRequest
 		}{
-			{"one cell", NovaRequest{NUMA: &InstanceNUMA{Cells: []InstanceCell{cell}}}},
-			{"two cells", NovaRequest{NUMA: &InstanceNUMA{Cells: []InstanceCell{cell, second}}}},
-			{"one cell and a device", NovaRequest{NUMA: &InstanceNUMA{Cells: []InstanceCell{cell}}, PCI: []PCIRequest{gpu}}},
-			{"a device", NovaRequest{PCI: []PCIRequest{gpu}}},
+			{"one cell", NovaRequest{Guest: hardware.Guest{NUMA: &hardware.InstanceNUMA{Cells: []hardware.InstanceCell{cell}}}}},
+			{"two cells", NovaRequest{Guest: hardware.Guest{NUMA: &hardware.InstanceNUMA{Cells: []hardware.InstanceCell{cell, second}}}}},
+			{"one cell and a device", NovaRequest{Guest: hardware.Guest{NUMA: &hardware.InstanceNUMA{Cells: []hardware.InstanceCell{cell}}, PCI: []hardware.PCIRequest{gpu}}}},
+			{"a device", NovaRequest{Guest: hardware.Guest{PCI: []hardware.PCIRequest{gpu}}}},
 		} {
 			q := benchQuery()
 			q.Request.Resources, q.Request.Nova = nil, &v.nova
@@ -95,9 +97,9 @@ func BenchmarkNUMANaive(b *testing.B) {
 	for i := range hosts {
 		read[i] = readNaiveHardware(ParseFacts(benchHardware(rng)))
 	}
-	n := &NovaRequest{NUMA: &InstanceNUMA{Cells: []InstanceCell{{
-		Dedicated: 8, MemoryMB: 16384, Policy: CPUDedicated, Threads: ThreadRequire, PageSize: 1 << 20,
-	}}}}
+	n := &NovaRequest{Guest: hardware.Guest{NUMA: &hardware.InstanceNUMA{Cells: []hardware.InstanceCell{{
+		Dedicated: 8, MemoryMB: 16384, Policy: hardware.CPUDedicated, Threads: hardware.ThreadRequire, PageSize: 1 << 20,
+	}}}}}
 	for b.Loop() {
 		for _, h := range read {
 			if _, err := h.fit(n, 1, 1, true); err != nil {

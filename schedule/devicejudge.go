@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cellgate/internal/python"
+	"cellgate/schedule/hardware"
 )
 
 // judging says which of the filters for NUMA cells and PCI devices run.
@@ -25,14 +26,13 @@ type deviceJudge struct {
 	by     judging
 	row    *row
 	nova   *NovaRequest
-	search pciSearch
-	stop   func() bool // numaSearch's and treeSearch's
+	search hardware.Search // its Stop also ends treeSearch
 }
 
 func (j *deviceJudge) begin(r *row, n *NovaRequest, by judging) {
 	j.by, j.row, j.nova = by, r, n
 	j.by.numa = by.numa && n.NUMA != nil
-	if !n.mapsDevices() {
+	if !mapsDevices(&n.Guest) {
 		j.by = judging{}
 	}
 }
@@ -46,27 +46,23 @@ func (j *deviceJudge) pass(mappings []Mapping) (bool, *python.Exception) {
 	if hw == nil {
 		return false, nil
 	}
-	n := j.nova.On(mappings)
+	g := WithProviders(&j.nova.Guest, mappings)
 	if j.by.pci {
-		if ok, err := j.search.support(hw, n.PCI, nil); !ok || err != nil {
+		if ok, err := j.search.DevicesFit(hw, g); !ok || err != nil {
 			return false, err
 		}
 	}
 	if !j.by.numa {
 		return true, nil
 	}
-	if hw.numa == nil {
-		return false, nil
-	}
-	search := numaSearch{need: n.NUMA, limits: &numaLimits{j.row.view.CPURatio, j.row.view.RAMRatio}, stop: j.stop, pci: n.PCI, nets: n.Networks}
-	return search.find(hw)
+	return j.search.CellsFit(hw, g, j.row.ratios())
 }
 
 // judgeDevices adds the checks of the filters that judge the providers of PCI devices, in their configured order,
 // after TreeFilter. Each check looks for an allocation candidate that the filters before it accept, too.
 func (s *scan) judgeDevices() {
 	by := judging{}
-	s.trees.devices.stop = s.stop
+	s.trees.devices.search.Stop = s.stop
 	for _, filter := range s.late {
 		by.numa, by.pci = by.numa || filter == NUMAFilter, by.pci || filter == PCIFilter
 		asked := by

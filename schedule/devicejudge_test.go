@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cellgate/internal/norace"
+	"cellgate/schedule/hardware"
 )
 
 // deviceCase is a host with devices that are child providers, and a request for some of them.
@@ -69,19 +70,19 @@ func randomDeviceCase(rng *rand.Rand) *deviceCase {
 
 	n := &NovaRequest{Image: &Image{}}
 	if rng.IntN(2) == 0 {
-		n.NUMA = &InstanceNUMA{}
+		n.NUMA = &hardware.InstanceNUMA{}
 		for id := range 1 + rng.IntN(2) {
-			n.NUMA.Cells = append(n.NUMA.Cells, InstanceCell{ID: int64(id), CPUs: 1, MemoryMB: 256})
+			n.NUMA.Cells = append(n.NUMA.Cells, hardware.InstanceCell{ID: int64(id), CPUs: 1, MemoryMB: 256})
 		}
 	}
 	tree := &Tree{Isolate: rng.IntN(4) == 0}
 	for i := range 1 + rng.IntN(2) {
-		r := PCIRequest{Count: 1 + rng.Int64N(2), Policy: oneOf(rng, []string{"", PCIRequired, PCIPreferred, PCISocket})}
-		spec := PCISpec{{Key: "vendor_id", Value: "8086"}}
+		r := hardware.PCIRequest{Count: 1 + rng.Int64N(2), Policy: oneOf(rng, []string{"", hardware.PCIRequired, hardware.PCIPreferred, hardware.PCISocket})}
+		spec := hardware.PCISpec{{Key: "vendor_id", Value: "8086"}}
 		if rng.IntN(2) == 0 {
-			spec = append(spec, PCIProperty{Key: "product_id", Value: oneOf(rng, []string{"1", "2"})})
+			spec = append(spec, hardware.PCIProperty{Key: "product_id", Value: oneOf(rng, []string{"1", "2"})})
 		}
-		r.Specs = []PCISpec{spec}
+		r.Specs = []hardware.PCISpec{spec}
 		if rng.IntN(8) > 0 {
 			class, traits := oneOf(rng, classes), some(rng, []string{"CUSTOM_T"}, 0.3)
 			for k := range r.Count {

@@ -221,9 +221,9 @@ func (e *Edit) place(t TentativePlacement, q *Request, by judging) bool {
 // consume is place without the consumer.
 func (e *Edit) consume(at number, q *Request, by judging) {
 	r, c := e.ownRow(at)
-	consume, nova := q.Consume, q.nova()
+	consume, guest := q.Consume, &q.nova().Guest
 	if a := r.allocation(q, new(treeSearch), by); a != nil {
-		consume, nova = a.consumption(r.host.UUID), nova.On(a.Mappings)
+		consume, guest = a.consumption(r.host.UUID), WithProviders(guest, a.Mappings)
 		r.allocate(a)
 	} else {
 		for _, a := range q.Resources {
@@ -234,7 +234,7 @@ func (e *Edit) consume(at number, q *Request, by judging) {
 	r.view.FreeRAMMB -= consume.RAMMB
 	r.view.FreeDiskMB -= consume.DiskMB
 	r.view.NumInstances++
-	if r.takeHardware(nova, by.numa) {
+	if r.takeHardware(guest, by.numa) {
 		r.view.NumIOOps++
 	}
 	e.writeUsage(at, r, c)

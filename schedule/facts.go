@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"cellgate/internal/python"
+	"cellgate/schedule/hardware"
 )
 
 // FactTexts are what a compute node reports beyond amounts, as in the table compute_nodes. An empty text is NULL
@@ -39,8 +40,8 @@ type Facts struct {
 	ip      netip.Addr
 	// hardware is what is free: as reported, or less what claims and picks take (Edit.SetAssigned, Edit.Take). Then
 	// reported is the hardware as reported; else nil.
-	hardware hardware
-	reported *hardware
+	hardware hardware.Host
+	reported *hardware.Host
 }
 
 // statTexts converts numbers in the stats to texts, as ComputeNode's field does (DictOfNullableStringsField).

@@ -1,10 +1,13 @@
 package schedule
 
-import "cellgate/internal/python"
+import (
+	"cellgate/internal/python"
+	"cellgate/schedule/hardware"
+)
 
 // NUMAFilter keeps hosts whose NUMA cells can hold the guest's cells, with their CPUs, pages, devices and networks
 // (filters/numa_topology_filter.py).
-const NUMAFilter = "NUMATopologyFilter"
+const NUMAFilter = hardware.FilterNUMA
 
 func (s *scan) numaFilter() {
 	n := s.nova
@@ -20,48 +23,46 @@ func (s *scan) numaFilter() {
 	if n.NUMA != nil {
 		s.limit(func(r *row, l *Limits) { l.NUMA = &NUMALimits{r.view.CPURatio, r.view.RAMRatio} })
 	}
-	late := n.NUMA != nil && n.mapsDevices()
+	late := n.NUMA != nil && mapsDevices(&n.Guest)
 	if late {
 		s.late = append(s.late, NUMAFilter)
 	}
-	search := numaSearch{need: n.NUMA, limits: &numaLimits{}, stop: s.stop, pci: n.PCI, nets: n.Networks}
+	search := hardware.Search{Stop: s.stop}
 	s.perHost(NUMAFilter, func(r *row) (bool, *python.Exception) {
 		hw := r.hardware()
-		if hw == nil || hw.numa == nil {
+		if !hw.HasCells() {
 			return n.NUMA == nil, nil
 		}
-		if n.NeedThreads && !hw.numa.threads {
-			if hw.numa.lacks == "siblings" {
-				return false, notLoaded("siblings")
+		if n.NeedThreads {
+			if has, err := hw.HasThreads(); !has {
+				return false, err
 			}
-			return false, nil
 		}
 		if n.NUMA == nil || late {
 			return true, nil
 		}
-		*search.limits = numaLimits{r.view.CPURatio, r.view.RAMRatio}
-		return search.find(hw)
+		return search.CellsFit(hw, &n.Guest, r.ratios())
 	})
 }
 
 // PCIFilter keeps hosts that have the devices asked for
 // (filters/pci_passthrough_filter.py).
-const PCIFilter = "PciPassthroughFilter"
+const PCIFilter = hardware.FilterPCI
 
 func (s *scan) pciFilter() {
 	if len(s.nova.PCI) == 0 {
 		return
 	}
-	late := s.nova.mapsDevices()
+	late := mapsDevices(&s.nova.Guest)
 	if late {
 		s.late = append(s.late, PCIFilter)
 	}
-	var search pciSearch
+	var search hardware.Search
 	s.perHost(PCIFilter, func(r *row) (bool, *python.Exception) {
 		hw := r.hardware()
 		if hw == nil || late {
 			return hw != nil, nil
 		}
-		return search.support(hw, s.nova.PCI, nil)
+		return search.DevicesFit(hw, &s.nova.Guest)
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"cellgate/schedule/hardware"
 )
 
 // triesAmounts reports whether only a trial shows how much of a class fits on a host: CPUs and memory must fit on
@@ -36,10 +38,10 @@ func (r *Request) scaleOf(class string) (s scaledAmount, ok bool) {
 		s.cells, s.extra = int64(len(guest.Cells)), s.asked
 		for i := range guest.Cells {
 			c := &guest.Cells[i]
-			if c.Policy == CPUMixed || c.amountOf(class) == 0 || c.amountOf(class) != guest.Cells[0].amountOf(class) {
+			if c.Policy == hardware.CPUMixed || cellAmount(c, class) == 0 || cellAmount(c, class) != cellAmount(&guest.Cells[0], class) {
 				return s, false
 			}
-			s.extra -= c.amountOf(class)
+			s.extra -= cellAmount(c, class)
 		}
 		if s.extra != 0 && (s.extra != 1 || !guest.IsolateEmulator || class == "MEMORY_MB") {
 			return s, false
@@ -64,8 +66,8 @@ func (r *Request) scaleOf(class string) (s scaledAmount, ok bool) {
 // fallbackClass is the class that a fallback asks for instead of another.
 var fallbackClass = map[string]string{"PCPU": "VCPU"}
 
-// amountOf is a guest cell's part of a class.
-func (c *InstanceCell) amountOf(class string) int64 {
+// cellAmount is a guest cell's part of a class.
+func cellAmount(c *hardware.InstanceCell, class string) int64 {
 	if class == "MEMORY_MB" {
 		return c.MemoryMB
 	}
@@ -96,11 +98,9 @@ func (a amountSteps) at(i int64) int64 { return a.first + i*a.step }
 // each memory page size, because their bounds differ.
 func (s *scaledAmount) stepsOn(r *row) (list []amountSteps) {
 	sizes := []int64{1}
-	if hw := r.hardware(); s.class == "MEMORY_MB" && hw != nil && hw.numa != nil {
-		for i := range hw.numa.cells {
-			for _, size := range hw.numa.cells[i].sizes {
-				sizes = append(sizes, max(1, size>>10))
-			}
+	if s.class == "MEMORY_MB" {
+		for _, size := range r.hardware().PageSizes() {
+			sizes = append(sizes, max(1, size>>10))
 		}
 		slices.Sort(sizes)
 		sizes = slices.Compact(sizes)

@@ -10,6 +10,7 @@ import (
 
 	"cellgate/internal/norace"
 	"cellgate/internal/testlong"
+	"cellgate/schedule/hardware"
 )
 
 // hardwareOf is the report of a small host: cells of cores with two threads each, some CPUs pinned, and memory in MB,
@@ -92,9 +93,9 @@ func randomGuestFleet(rng *rand.Rand) (*Table, *Query) {
 	}
 	cells, each, memory := 1+rng.IntN(2), 1+rng.IntN(8), 1+rng.Int64N(9)
 	n := int64(cells * each)
-	cell := InstanceCell{MemoryMB: memory, PageSize: oneOf(rng, []int64{0, 0, PageSmall, PageLarge, PageAny, 2048})}
+	cell := hardware.InstanceCell{MemoryMB: memory, PageSize: oneOf(rng, []int64{0, 0, hardware.PageSmall, hardware.PageLarge, hardware.PageAny, 2048})}
 	r := &Request{Nova: &NovaRequest{
-		NUMA: &InstanceNUMA{Release: oneOf(rng, []int32{0, releaseEmptyPins, releasePinnedPages})}, Image: &Image{},
+		Guest: hardware.Guest{NUMA: &hardware.InstanceNUMA{Release: oneOf(rng, []int32{0, 28, 30})}}, Image: &Image{},
 		Flavor: Flavor{VCPUs: n, MemoryMB: memory * int64(cells)},
 	}}
 	r.Resources = []Amount{{"MEMORY_MB", memory * int64(cells)}}
@@ -105,16 +106,16 @@ func randomGuestFleet(rng *rand.Rand) (*Table, *Query) {
 	if rng.IntN(3) == 0 {
 		cell.CPUs, r.Resources = each, second
 	} else {
-		cell.Policy, cell.Dedicated, cell.Threads = CPUDedicated, each, oneOf(rng, []string{"", ThreadPrefer, ThreadIsolate, ThreadRequire})
+		cell.Policy, cell.Dedicated, cell.Threads = hardware.CPUDedicated, each, oneOf(rng, []string{"", hardware.ThreadPrefer, hardware.ThreadIsolate, hardware.ThreadRequire})
 		r.Nova.NUMA.IsolateEmulator = rng.IntN(4) == 0
 		r.Resources = append(r.Resources, Amount{"PCPU", n + int64(bit2int(r.Nova.NUMA.IsolateEmulator))})
 		if rng.IntN(2) == 0 {
 			r.Fallback = &Fallback{Resources: second}
 		}
 		switch cell.Threads {
-		case ThreadRequire:
+		case hardware.ThreadRequire:
 			r.Required, r.Nova.NeedThreads = []string{hyperthreading}, true
-		case ThreadIsolate:
+		case hardware.ThreadIsolate:
 			r.Forbidden = []string{hyperthreading}
 		}
 	}
@@ -294,10 +295,10 @@ func dedicatedFleet(hosts int) (*Table, *Query) {
 		}
 		e.PutHost(h)
 	}
-	cells := []InstanceCell{{Dedicated: 96, MemoryMB: 1, Policy: CPUDedicated}, {ID: 1, Dedicated: 96, MemoryMB: 1, Policy: CPUDedicated}}
+	cells := []hardware.InstanceCell{{Dedicated: 96, MemoryMB: 1, Policy: hardware.CPUDedicated}, {ID: 1, Dedicated: 96, MemoryMB: 1, Policy: hardware.CPUDedicated}}
 	return e.Table(), &Query{Limit: 1, NearMisses: 10, Rules: &Rules{Filters: append(DefaultFilters(), NUMAFilter)}, Request: &Request{
 		Resources: []Amount{{"PCPU", 192}, {"MEMORY_MB", 2}}, Fallback: &Fallback{Resources: []Amount{{"VCPU", 192}, {"MEMORY_MB", 2}}},
-		Nova: &NovaRequest{NUMA: &InstanceNUMA{Cells: cells}},
+		Nova: &NovaRequest{Guest: hardware.Guest{NUMA: &hardware.InstanceNUMA{Cells: cells}}},
 	}}
 }
 

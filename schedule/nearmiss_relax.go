@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"cellgate/schedule/hardware"
 )
 
 // miss makes the Miss of a condition that a host does not meet.
@@ -161,7 +163,7 @@ func (r *Request) relax(m *Miss) {
 	case TraitFilter:
 		r.dropTrait(m.Detail)
 		if guest := nova.NUMA; guest != nil && strings.TrimPrefix(m.Detail, "!") == hyperthreading {
-			nova.NUMA, nova.NeedThreads = guest.withoutThreads(), false
+			nova.NUMA, nova.NeedThreads = withoutThreads(guest), false
 		}
 	case AffinityFilter, AntiAffinityFilter:
 		g := *r.Group
@@ -189,13 +191,13 @@ func (r *Request) relax(m *Miss) {
 }
 
 // without gives the tree without the groups of devices.
-func (t *Tree) without(devices []PCIRequest) *Tree {
+func (t *Tree) without(devices []hardware.PCIRequest) *Tree {
 	if t == nil {
 		return nil
 	}
 	out := *t
 	out.Groups = slices.DeleteFunc(slices.Clone(t.Groups), func(g ResourceGroup) bool {
-		return slices.ContainsFunc(devices, func(r PCIRequest) bool { return slices.Contains(r.Groups, g.Suffix) })
+		return slices.ContainsFunc(devices, func(r hardware.PCIRequest) bool { return slices.Contains(r.Groups, g.Suffix) })
 	})
 	out.SameSubtree = nil
 	for _, set := range t.SameSubtree {
@@ -213,12 +215,12 @@ func (r *Request) unpin() {
 		return
 	}
 	guest := r.nova().NUMA
-	if guest == nil || !slices.ContainsFunc(guest.Cells, func(c InstanceCell) bool { return c.pinned() }) {
+	if guest == nil || !slices.ContainsFunc(guest.Cells, func(c hardware.InstanceCell) bool { return c.Pinned() }) {
 		return
 	}
 	cpus, threads := int64(0), false
 	for i := range guest.Cells {
-		cpus += guest.Cells[i].amountOf("VCPU")
+		cpus += cellAmount(&guest.Cells[i], "VCPU")
 		threads = threads || guest.Cells[i].Threads != ""
 	}
 	if amountOf(r.Resources, "PCPU") > 0 {
@@ -235,7 +237,7 @@ func (r *Request) unpin() {
 const hyperthreading = "HW_CPU_HYPERTHREADING"
 
 // withoutThreads gives the topology without a thread policy.
-func (n *InstanceNUMA) withoutThreads() *InstanceNUMA {
+func withoutThreads(n *hardware.InstanceNUMA) *hardware.InstanceNUMA {
 	out := *n
 	out.Cells = slices.Clone(n.Cells)
 	for i := range out.Cells {
@@ -302,7 +304,7 @@ func (r *Request) lower(class string, n int64) {
 		r.Fallback = f
 	}
 	if guest := r.Nova.NUMA; guest != nil && scaled {
-		r.Nova.NUMA = guest.scaled(class, each/s.cells)
+		r.Nova.NUMA = scaledNUMA(guest, class, each/s.cells)
 	}
 	// The parts of the flavor that Nova's own filters read.
 	switch flavor := &r.Nova.Flavor; class {
@@ -316,15 +318,15 @@ func (r *Request) lower(class string, n int64) {
 	}
 }
 
-// scaled gives the topology with this amount of a class in each cell.
-func (n *InstanceNUMA) scaled(class string, each int64) *InstanceNUMA {
+// scaledNUMA gives the topology with this amount of a class in each cell.
+func scaledNUMA(n *hardware.InstanceNUMA, class string, each int64) *hardware.InstanceNUMA {
 	out := *n
 	out.Cells = slices.Clone(n.Cells)
 	for i := range out.Cells {
 		switch c := &out.Cells[i]; {
 		case class == "MEMORY_MB":
 			c.MemoryMB = each
-		case c.Policy == CPUDedicated:
+		case c.Policy == hardware.CPUDedicated:
 			c.Dedicated = int(each)
 		default:
 			c.CPUs = int(each)

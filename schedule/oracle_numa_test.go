@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"cellgate/schedule/hardware"
 )
 
 // The oracle of NUMA and PCI has one function for each of nova/virt/hardware.py and
@@ -100,7 +102,7 @@ func readNaiveHardware(f *Facts) *naiveHardware {
 
 // naiveGuest is a cell of the guest, which Nova changes while it searches for a place.
 type naiveGuest struct {
-	InstanceCell
+	hardware.InstanceCell
 	pinned   []int // host CPUs
 	reserved []int
 }
@@ -141,9 +143,9 @@ func (c *naiveCell) pageSizeFor(g *naiveGuest) int64 {
 	case g.PageSize > 0:
 		sizes = []int64{g.PageSize}
 	case len(sizes) == 0:
-	case g.PageSize == PageSmall:
+	case g.PageSize == hardware.PageSmall:
 		sizes = sizes[len(sizes)-1:]
-	case g.PageSize == PageLarge:
+	case g.PageSize == hardware.PageLarge:
 		sizes = sizes[:len(sizes)-1]
 	}
 	for _, s := range sizes {
@@ -169,8 +171,8 @@ func (c *naiveCell) fit(g *naiveGuest, cpuRatio, ramRatio float64, limited bool,
 	} else if g.MemoryMB > c.Memory {
 		return false, nil
 	}
-	dedicated := g.Policy == CPUDedicated || g.Policy == CPUMixed
-	shared := g.Policy != CPUDedicated
+	dedicated := g.Policy == hardware.CPUDedicated || g.Policy == hardware.CPUMixed
+	shared := g.Policy != hardware.CPUDedicated
 	if dedicated && g.Dedicated+reserve > len(c.PCPUs) || shared && g.CPUs > len(c.CPUs) {
 		return false, nil
 	}
@@ -234,7 +236,7 @@ func (c *naiveCell) pack(g *naiveGuest, reserve int) (bool, error) {
 	}
 	var pins, extra []int
 	good := func() bool { return len(pins) > 0 && (reserve == 0 || len(extra) > 0) }
-	if g.Threads == ThreadIsolate {
+	if g.Threads == hardware.ThreadIsolate {
 		same := len(minus(c.CPUs, c.PCPUs)) == 0 && len(minus(c.PCPUs, c.CPUs)) == 0
 		if len(sets[perCore]) == 0 || perCore != 1 && !same {
 			return false, nil
@@ -242,11 +244,11 @@ func (c *naiveCell) pack(g *naiveGuest, reserve int) (bool, error) {
 		pins = pinning(1, sets[perCore])
 		extra = reserved(sets[1], pins, true)
 	} else {
-		if g.Threads == ThreadRequire && perCore <= 1 {
+		if g.Threads == hardware.ThreadRequire && perCore <= 1 {
 			return false, nil
 		}
 		for n := perCore; n >= 1; n-- {
-			if len(sets[n]) == 0 || g.Threads == ThreadRequire && n <= 1 {
+			if len(sets[n]) == 0 || g.Threads == hardware.ThreadRequire && n <= 1 {
 				continue
 			}
 			pins = pinning(n, sets[n])
@@ -255,7 +257,7 @@ func (c *naiveCell) pack(g *naiveGuest, reserve int) (bool, error) {
 				break
 			}
 		}
-		if g.Threads != ThreadRequire && len(pins) == 0 {
+		if g.Threads != hardware.ThreadRequire && len(pins) == 0 {
 			var each [][]int
 			for _, core := range sets[1] {
 				for _, cpu := range core {
@@ -288,7 +290,7 @@ func (h *naiveHardware) fit(n *NovaRequest, cpuRatio, ramRatio float64, limited 
 			sort.SliceStable(cells, func(i, j int) bool { return key(cells[i]) < key(cells[j]) })
 		}
 		by(func(c *naiveCell) int64 { return -(c.Memory - c.MemoryUsage) })
-		if p := guest[0].Policy; p == "" || p == CPUShared {
+		if p := guest[0].Policy; p == "" || p == hardware.CPUShared {
 			by(func(c *naiveCell) int64 { return c.CPUUsage })
 		} else {
 			by(func(c *naiveCell) int64 { return -int64(len(c.free())) })
@@ -365,7 +367,7 @@ func (h *naiveHardware) fit(n *NovaRequest, cpuRatio, ramRatio float64, limited 
 	return found, failure
 }
 
-func (h *naiveHardware) near(perm []*naiveCell, n *NetworkNeeds) bool {
+func (h *naiveHardware) near(perm []*naiveCell, n *hardware.NetworkNeeds) bool {
 	left := slices.Clone(n.Physnets)
 	for _, c := range perm {
 		left = slices.DeleteFunc(left, func(p string) bool { return slices.Contains(c.Network.Data.Physnets, p) })
@@ -402,7 +404,7 @@ func (p *naivePool) get(key string) (value string, has bool) {
 }
 
 // apply implements apply_requests.
-func (h *naiveHardware) apply(pools *[]*naivePool, requests []PCIRequest, ids []int64) bool {
+func (h *naiveHardware) apply(pools *[]*naivePool, requests []hardware.PCIRequest, ids []int64) bool {
 	for _, r := range requests {
 		left := h.filterPools(*pools, r, ids)
 		if left == nil {
@@ -433,7 +435,7 @@ func (h *naiveHardware) apply(pools *[]*naivePool, requests []PCIRequest, ids []
 
 // takeAllocated takes each device from the one pool of its group's provider. It takes nothing and returns false if a
 // provider lacks one pool, or has too few devices.
-func takeAllocated(pools []*naivePool, r PCIRequest) bool {
+func takeAllocated(pools []*naivePool, r hardware.PCIRequest) bool {
 	after := map[*naivePool]int64{}
 	for _, id := range r.Providers {
 		of := slices.DeleteFunc(slices.Clone(pools), func(p *naivePool) bool { return p.Tags["rp_uuid"] != id || p.Count < 1 })
@@ -453,7 +455,7 @@ func takeAllocated(pools []*naivePool, r PCIRequest) bool {
 	return int64(len(r.Providers)) == r.Count
 }
 
-func (h *naiveHardware) filterPools(pools []*naivePool, r PCIRequest, ids []int64) []*naivePool {
+func (h *naiveHardware) filterPools(pools []*naivePool, r hardware.PCIRequest, ids []int64) []*naivePool {
 	keep := func(ok func(p *naivePool) bool) []*naivePool {
 		return slices.DeleteFunc(slices.Clone(pools), func(p *naivePool) bool { return !ok(p) })
 	}
@@ -484,11 +486,11 @@ func (h *naiveHardware) filterPools(pools []*naivePool, r PCIRequest, ids []int6
 		onOrNowhere := func(p *naivePool) bool { return p.Node == nil || on(p) }
 		near, legacy := keep(on), keep(onOrNowhere)
 		switch {
-		case r.Policy == PCIRequired || sum(near) >= r.Count:
+		case r.Policy == hardware.PCIRequired || sum(near) >= r.Count:
 			pools = near
-		case r.Policy == PCISocket:
+		case r.Policy == hardware.PCISocket:
 			pools = keep(func(p *naivePool) bool { return p.Node != nil && slices.Contains(h.sameSockets(ids), *p.Node) })
-		case r.Policy != PCIPreferred || sum(legacy) >= r.Count:
+		case r.Policy != hardware.PCIPreferred || sum(legacy) >= r.Count:
 			pools = legacy
 		default:
 			sort.SliceStable(pools, func(i, j int) bool { return onOrNowhere(pools[i]) && !onOrNowhere(pools[j]) })
@@ -586,11 +588,11 @@ func (c *naiveCell) use(g *naiveGuest) bool {
 	}
 	c.MemoryUsage += g.MemoryMB
 	c.CPUUsage += int64(g.CPUs)
-	if g.Policy == "" || g.Policy == CPUShared {
+	if g.Policy == "" || g.Policy == hardware.CPUShared {
 		return true
 	}
 	cpus := append(slices.Clone(g.pinned), g.reserved...)
-	if g.Threads == ThreadIsolate {
+	if g.Threads == hardware.ThreadIsolate {
 		var whole []int
 		for _, core := range c.Siblings {
 			if len(minus(core, cpus)) < len(core) {
@@ -758,37 +760,37 @@ func randomHardware(rng *rand.Rand) (numa, pci string) {
 // randomGuest draws a guest's topology, devices and networks.
 func randomGuest(rng *rand.Rand, n *NovaRequest) {
 	if rng.IntN(2) == 0 {
-		guest := &InstanceNUMA{IsolateEmulator: rng.IntN(3) == 0}
-		policy := oneOf(rng, []string{"", CPUShared, CPUDedicated, CPUDedicated, CPUMixed})
-		threads := oneOf(rng, []string{"", "", ThreadPrefer, ThreadIsolate, ThreadRequire})
-		page := oneOf(rng, []int64{0, 0, PageSmall, PageLarge, PageAny, 4, 2048})
+		guest := &hardware.InstanceNUMA{IsolateEmulator: rng.IntN(3) == 0}
+		policy := oneOf(rng, []string{"", hardware.CPUShared, hardware.CPUDedicated, hardware.CPUDedicated, hardware.CPUMixed})
+		threads := oneOf(rng, []string{"", "", hardware.ThreadPrefer, hardware.ThreadIsolate, hardware.ThreadRequire})
+		page := oneOf(rng, []int64{0, 0, hardware.PageSmall, hardware.PageLarge, hardware.PageAny, 4, 2048})
 		for id := range 1 + rng.IntN(3) {
-			c := InstanceCell{ID: int64(id), MemoryMB: oneOf(rng, []int64{256, 512, 1024, 2048}), Policy: policy, PageSize: page}
-			if policy != CPUDedicated {
+			c := hardware.InstanceCell{ID: int64(id), MemoryMB: oneOf(rng, []int64{256, 512, 1024, 2048}), Policy: policy, PageSize: page}
+			if policy != hardware.CPUDedicated {
 				c.CPUs = rng.IntN(4)
 			}
-			if policy == CPUDedicated || policy == CPUMixed {
+			if policy == hardware.CPUDedicated || policy == hardware.CPUMixed {
 				c.Dedicated, c.Threads = rng.IntN(5), threads
 			}
 			guest.Cells = append(guest.Cells, c)
 		}
 		n.NUMA = guest
 		if rng.IntN(3) == 0 {
-			n.Networks = &NetworkNeeds{Physnets: some(rng, []string{"a", "b"}, 0.5), Tunneled: rng.IntN(2) == 0}
+			n.Networks = &hardware.NetworkNeeds{Physnets: some(rng, []string{"a", "b"}, 0.5), Tunneled: rng.IntN(2) == 0}
 		}
 	}
 	for rng.IntN(3) == 0 {
-		r := PCIRequest{Count: 1 + rng.Int64N(2), Policy: oneOf(rng, []string{"", PCIRequired, PCIPreferred, PCILegacy, PCISocket})}
+		r := hardware.PCIRequest{Count: 1 + rng.Int64N(2), Policy: oneOf(rng, []string{"", hardware.PCIRequired, hardware.PCIPreferred, hardware.PCILegacy, hardware.PCISocket})}
 		for range 1 + rng.IntN(2) {
-			spec := PCISpec{{Key: "vendor_id", Value: "8086"}}
+			spec := hardware.PCISpec{{Key: "vendor_id", Value: "8086"}}
 			for _, of := range [][]string{
 				{"dev_type", "type-PF", "vdpa", "type-VF"}, {"physical_network", "A", "b"}, {"product_id", "1", "2"}, {"remote_managed", "True"},
 			} {
 				switch rng.IntN(32) {
 				case 0:
-					spec = append(spec, PCIProperty{Key: of[0], None: true})
+					spec = append(spec, hardware.PCIProperty{Key: of[0], None: true})
 				case 1, 2, 3, 4, 5, 6, 7:
-					spec = append(spec, PCIProperty{Key: of[0], Value: oneOf(rng, of[1:])})
+					spec = append(spec, hardware.PCIProperty{Key: of[0], Value: oneOf(rng, of[1:])})
 				}
 			}
 			r.Specs = append(r.Specs, spec)

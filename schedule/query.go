@@ -1,6 +1,10 @@
 package schedule
 
-import "errors"
+import (
+	"errors"
+
+	"cellgate/schedule/hardware"
+)
 
 // Query asks a table for its best hosts.
 type Query struct {
@@ -25,7 +29,7 @@ type Query struct {
 }
 
 // ErrStopped is the error of a query that its Stop ended.
-var ErrStopped = errors.New("the query was stopped")
+var ErrStopped = errors.New(hardware.Stopped.Message)
 
 // stopEvery is the number of chunks between calls of Stop.
 const stopEvery = 16

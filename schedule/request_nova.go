@@ -1,5 +1,7 @@
 package schedule
 
+import "cellgate/schedule/hardware"
+
 // NovaRequest is what only Nova's own filters and weighers read of a request. Its lists are in canonical order, so
 // that equal requests have equal shapes.
 type NovaRequest struct {
@@ -12,12 +14,8 @@ type NovaRequest struct {
 	// Rebuild: the instance stays on its host, so only the filters that Nova runs on a rebuild are run
 	// (RUN_ON_REBUILD).
 	Rebuild bool
-	// NUMA is the guest's topology; nil for none.
-	NUMA *InstanceNUMA
-	// PCI are the requested devices.
-	PCI []PCIRequest
-	// Networks that the NUMA cells must be near; nil for none.
-	Networks *NetworkNeeds
+	// Guest is what NUMATopologyFilter and PciPassthroughFilter read.
+	hardware.Guest
 	// NeedThreads: flavor or image ask for dedicated CPUs under the thread policy require. A host whose topology has
 	// no sibling threads is then rejected.
 	NeedThreads bool

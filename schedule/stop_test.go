@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+
+	"cellgate/schedule/hardware"
 )
 
 // A query ends soon after its Stop returns true, on a table and in a FilterCache. The FilterCache
@@ -70,13 +72,13 @@ func TestQuery_StoppedDuringNUMASearch_EndsWithinChunk(t *testing.T) {
 	}
 	table := e.Table()
 	// Any seven cells fit, in any order, but no device does.
-	guest := &InstanceNUMA{}
+	guest := &hardware.InstanceNUMA{}
 	for id := range 7 {
-		guest.Cells = append(guest.Cells, InstanceCell{ID: int64(id), CPUs: 1, MemoryMB: 1})
+		guest.Cells = append(guest.Cells, hardware.InstanceCell{ID: int64(id), CPUs: 1, MemoryMB: 1})
 	}
 	asked := 0
 	q := &Query{
-		Request: &Request{Nova: &NovaRequest{NUMA: guest, PCI: []PCIRequest{{Count: 1}}}},
+		Request: &Request{Nova: &NovaRequest{Guest: hardware.Guest{NUMA: guest, PCI: []hardware.PCIRequest{{Count: 1}}}}},
 		Rules:   &Rules{Filters: []string{NUMAFilter}}, Limit: 1, Stop: func() bool { asked++; return asked > 3 },
 	}
 	cache := NewFilterCache(q.Request, q.Rules)
@@ -136,7 +138,7 @@ func TestQuery_StoppedDuringNearMisses_TriesNoFurtherHost(t *testing.T) {
 	}
 	table, calls, atStop := e.Table(), 0, 0
 	q := &Query{
-		Request: &Request{Expression: counting{calls: &calls}, Nova: &NovaRequest{NUMA: &InstanceNUMA{Cells: []InstanceCell{{CPUs: 2, MemoryMB: 1}}}}},
+		Request: &Request{Expression: counting{calls: &calls}, Nova: &NovaRequest{Guest: hardware.Guest{NUMA: &hardware.InstanceNUMA{Cells: []hardware.InstanceCell{{CPUs: 2, MemoryMB: 1}}}}}},
 		Rules:   &Rules{Filters: []string{NUMAFilter, ExpressionFilter}}, Limit: 1, NearMisses: 1,
 	}
 	q.Stop = func() bool {

@@ -1,6 +1,10 @@
 package schedule
 
-import "slices"
+import (
+	"slices"
+
+	"cellgate/schedule/hardware"
+)
 
 // treePlan is what a request asks of trees, with numbers for names. It is made once and used for any host.
 type treePlan struct {
@@ -136,7 +140,7 @@ func (t *Tree) twin(at int, n *NovaRequest) bool {
 		!slices.ContainsFunc(t.SameSubtree, func(set []string) bool {
 			return slices.Contains(set, a.Suffix) || slices.Contains(set, b.Suffix)
 		}) &&
-		!slices.ContainsFunc(n.PCI, func(r PCIRequest) bool {
+		!slices.ContainsFunc(n.PCI, func(r hardware.PCIRequest) bool {
 			return slices.Contains(r.Groups, a.Suffix) != slices.Contains(r.Groups, b.Suffix)
 		})
 }

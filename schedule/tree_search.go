@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"cellgate/internal/python"
+	"cellgate/schedule/hardware"
 )
 
 // maxTreeSteps bounds the tries of providers for one host's groups and classes; beyond it the host counts as
@@ -239,8 +240,8 @@ func (s *treeSearch) place(n int) bool {
 		if s.steps++; s.steps > maxTreeSteps || s.err != nil {
 			return false
 		}
-		if s.steps%stopEverySteps == 0 && s.devices.stop != nil && s.devices.stop() {
-			s.err = errSearchStopped
+		if s.steps%stopEverySteps == 0 && s.devices.search.Stop != nil && s.devices.search.Stop() {
+			s.err = hardware.Stopped
 			return false
 		}
 		p := s.choices[at][i]

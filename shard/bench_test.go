@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // BenchmarkDecide measures the rules alone: 8 claims and 8 releases a batch, on a host with 40 live
@@ -60,11 +60,11 @@ func BenchmarkDecide(b *testing.B) {
 // benchGuests gives three kinds of instances: without hardware, with a device, and with two
 // dedicated CPUs and huge pages.
 func benchGuests() map[string]*Guest {
-	device := schedule.GuestCheck{PCI: true, Nova: &schedule.NovaRequest{PCI: []schedule.PCIRequest{
-		{Count: 1, Specs: []schedule.PCISpec{{{Key: "product_id", Value: "20b5"}}}},
+	device := hardware.Check{JudgePCI: true, Guest: hardware.Guest{PCI: []hardware.PCIRequest{
+		{Count: 1, Specs: []hardware.PCISpec{{{Key: "product_id", Value: "20b5"}}}},
 	}}}
-	pinned := schedule.GuestCheck{NUMA: true, Nova: &schedule.NovaRequest{NUMA: &schedule.InstanceNUMA{Cells: []schedule.InstanceCell{
-		{Dedicated: 2, MemoryMB: 4096, PageSize: 2048, Policy: schedule.CPUDedicated},
+	pinned := hardware.Check{JudgeNUMA: true, Guest: hardware.Guest{NUMA: &hardware.InstanceNUMA{Cells: []hardware.InstanceCell{
+		{Dedicated: 2, MemoryMB: 4096, PageSize: 2048, Policy: hardware.CPUDedicated},
 	}}}}
 	return map[string]*Guest{"plain": nil, "device": {Hardware: device.Encode()}, "pinned": {Hardware: pinned.Encode()}}
 }

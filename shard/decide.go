@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cellgate/internal/fault"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // Result is the result of a batch.
@@ -45,7 +45,7 @@ type transaction struct {
 	touched []rowKey
 	seen    map[rowKey]struct{}
 	// reported is the free hardware that hosts reported, for the hosts read so far.
-	reported map[*Host]schedule.Hardware
+	reported map[*Host]hardware.Host
 }
 
 type rowKind uint8

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"cellgate/internal/fault"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // HasHardware reports whether the instance asks for NUMA cells or PCI devices.
@@ -20,7 +20,7 @@ func (c *Claim) TakesHardware() bool {
 }
 
 // assigned gives a copy of the claim with this assignment; nil for none.
-func (c *Claim) assigned(a *schedule.Assignment) *Claim {
+func (c *Claim) assigned(a *hardware.Assignment) *Claim {
 	n, g := *c, *c.Guest
 	g.Assigned = a
 	n.Guest = &g
@@ -33,17 +33,17 @@ func (t *transaction) assign(h *Host, c *Claim) *Refusal {
 	if !c.Guest.HasHardware() {
 		return nil
 	}
-	guest, err := schedule.DecodeGuest(c.Guest.Hardware)
+	guest, err := hardware.DecodeCheck(c.Guest.Hardware)
 	if err != nil {
 		return &Refusal{Kind: fault.InvalidRequest, Message: fmt.Sprintf("guest.hardware: %v", err)}
 	}
 	left := t.hardware(h)
 	for _, id := range t.liveOn(h.UUID) {
 		if o := t.view.Claims[id]; o.TakesHardware() && o.Guest.Assigned != nil {
-			left.Take(o.Guest.Assigned)
+			left, _ = left.Without(o.Guest.Assigned)
 		}
 	}
-	a, lack := left.Assign(guest)
+	a, lack := left.Assign(guest, h.ratios())
 	if lack != nil {
 		return &Refusal{
 			Kind: fault.NoValidHost, Message: fmt.Sprintf("host %s: %s", h.ServiceHost, lack.Message),
@@ -66,15 +66,22 @@ func (t *transaction) reassign(h *Host) {
 	var others []*Claim
 	left := t.hardware(h)
 	for _, id := range t.liveOn(h.UUID) {
-		if c := t.view.Claims[id]; takes(id) && (c.Guest.Assigned == nil || !left.Take(c.Guest.Assigned)) {
+		if !takes(id) {
+			continue
+		}
+		c, kept := t.view.Claims[id], false
+		if c.Guest.Assigned != nil {
+			left, kept = left.Without(c.Guest.Assigned)
+		}
+		if !kept {
 			others = append(others, c)
 		}
 	}
 	for _, c := range others {
-		var a *schedule.Assignment
-		if guest, err := schedule.DecodeGuest(c.Guest.Hardware); err == nil {
-			if a, _ = left.Assign(guest); a != nil {
-				left.Take(a)
+		var a *hardware.Assignment
+		if guest, err := hardware.DecodeCheck(c.Guest.Hardware); err == nil {
+			if a, _ = left.Assign(guest, h.ratios()); a != nil {
+				left, _ = left.Without(a)
 			}
 		}
 		if a == nil && c.Guest.Assigned == nil {
@@ -98,19 +105,22 @@ func (h *Host) HardwareTexts() (numa, pci string) {
 	return numa, pci
 }
 
-// hardware gives the NUMA cells and devices that a host reported free, as a copy that the caller may change. If the
-// report cannot be read, nothing is free.
-func (t *transaction) hardware(h *Host) *schedule.Hardware {
-	if known, ok := t.reported[h]; ok {
-		return new(known)
-	}
-	numa, pci := h.HardwareTexts()
+// ratios are the overcommit ratios of the host.
+func (h *Host) ratios() hardware.Ratios {
 	cpu, _ := h.inventory(h.UUID, "VCPU")
 	ram, _ := h.inventory(h.UUID, "MEMORY_MB")
-	left, _ := schedule.ReadHardware(numa, pci, cpu.AllocationRatio, ram.AllocationRatio)
-	if t.reported == nil {
-		t.reported = map[*Host]schedule.Hardware{}
+	return hardware.Ratios{CPU: cpu.AllocationRatio, RAM: ram.AllocationRatio}
+}
+
+// hardware gives the NUMA cells and devices that a host reported free. If the report cannot be read, nothing is free.
+func (t *transaction) hardware(h *Host) hardware.Host {
+	if known, ok := t.reported[h]; ok {
+		return known
 	}
-	t.reported[h] = *left
+	left, _ := hardware.Read(h.HardwareTexts())
+	if t.reported == nil {
+		t.reported = map[*Host]hardware.Host{}
+	}
+	t.reported[h] = left
 	return left
 }

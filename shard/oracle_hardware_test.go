@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cellgate/internal/fault"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // naiveGuest is what an instance asks for: counts[i] devices of kinds[i].
@@ -37,9 +37,9 @@ func genGuest(t *rapid.T) *Guest {
 		{[]string{"a", "b"}, []int64{1, 1}, true},
 		{[]string{"b", "a"}, []int64{1, 2}, false},
 	}).Draw(t, "devices")
-	check := schedule.GuestCheck{Nova: &schedule.NovaRequest{}, PCI: g.judged}
+	check := hardware.Check{JudgePCI: g.judged}
 	for i, kind := range g.kinds {
-		check.Nova.PCI = append(check.Nova.PCI, schedule.PCIRequest{Count: g.counts[i], Specs: []schedule.PCISpec{{{Key: "product_id", Value: kind}}}})
+		check.PCI = append(check.PCI, hardware.PCIRequest{Count: g.counts[i], Specs: []hardware.PCISpec{{{Key: "product_id", Value: kind}}}})
 	}
 	text := check.Encode()
 	guestsOf[string(text)] = g
@@ -95,7 +95,7 @@ func (o *oracle) leftOn(host string, but ...*Claim) map[string]int64 {
 // that is missing.
 func assignNaively(c *Claim, left map[string]int64) (lacks string) {
 	asks := guestsOf[string(c.Guest.Hardware)]
-	a := &schedule.Assignment{}
+	a := &hardware.Assignment{}
 	for i, kind := range asks.kinds {
 		if left[kind] < asks.counts[i] {
 			if asks.judged {
@@ -103,7 +103,7 @@ func assignNaively(c *Claim, left map[string]int64) (lacks string) {
 			}
 			break
 		}
-		a.Devices = append(a.Devices, schedule.AssignedDevices{Pool: "product_id=" + kind, Count: asks.counts[i]})
+		a.Devices = append(a.Devices, hardware.AssignedDevices{Pool: "product_id=" + kind, Count: asks.counts[i]})
 	}
 	c.Guest = &Guest{Hardware: c.Guest.Hardware, Awaited: c.Guest.Awaited, Assigned: a}
 	return ""

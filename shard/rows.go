@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 	"cellgate/schedule/placement"
 )
 
@@ -277,7 +278,7 @@ type Guest struct {
 	FlavorID string
 	// Image are the weighed properties, as the cell serializes them; empty for none.
 	Image []byte
-	// Hardware are the NUMA cells and devices asked for, a schedule.GuestCheck encoded;
+	// Hardware are the NUMA cells and devices asked for, a hardware.Check encoded;
 	// empty for none.
 	Hardware []byte
 	// Awaited: the claim's caller confirmed it, and no report of its host has had the instance since. The claim takes
@@ -285,7 +286,7 @@ type Guest struct {
 	Awaited bool
 	// Assigned are the NUMA cells and devices that the claim takes of its host while it does (Claim.TakesHardware).
 	// It is then nil only if a report of the host left nothing for the claim. Decide sets it.
-	Assigned *schedule.Assignment
+	Assigned *hardware.Assignment
 }
 
 // MaxGuest bounds the bytes of each part of a Guest.

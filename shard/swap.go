@@ -5,6 +5,7 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // swap puts a claim on another host; see Swap.
@@ -39,12 +40,13 @@ func (t *transaction) swap(s *Swap) Outcome {
 	n.ConsumerGeneration = t.consumerGeneration(c.ConsumerUUID) + 1
 	n.Verdict, n.Rejections = nil, c.rejections() // the verdict is of the host before
 	if c.Guest.HasHardware() {
-		text, err := schedule.WithProviders(c.Guest.Hardware, s.Mappings)
+		check, err := hardware.DecodeCheck(c.Guest.Hardware)
 		if err != nil {
 			return refused(fault.InvalidRequest, "guest.hardware: %v", err)
 		}
+		check.Guest = *schedule.WithProviders(&check.Guest, s.Mappings)
 		guest := *c.Guest
-		guest.Hardware, n.Guest = text, &guest
+		guest.Hardware, n.Guest = check.Encode(), &guest
 	}
 	// A live claim is on another host, so what it gives back there makes no room here.
 	if r := t.roomFor(h, &n); r != nil {

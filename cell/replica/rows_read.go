@@ -6,12 +6,12 @@ import (
 	"maps"
 	"slices"
 
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 	"cellgate/shard"
 )
 
 // assignedOf returns the hardware assignments of the claims on a host.
-func (r *Rows) assignedOf(host string) (list []*schedule.Assignment) {
+func (r *Rows) assignedOf(host string) (list []*hardware.Assignment) {
 	for _, c := range r.HardwareClaims(host) {
 		list = append(list, c.Guest.Assigned)
 	}

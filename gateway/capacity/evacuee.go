@@ -16,6 +16,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // evacuee is an instance that must leave its host.
@@ -297,7 +298,7 @@ func groupOf(children []string, provider string) string {
 
 // devicesInGroups makes a claim's devices from child providers refer to the resource groups of these providers
 // (specOfClaim).
-func devicesInGroups(devices []schedule.PCIRequest, c *cellgatev1.Claim) []schedule.PCIRequest {
+func devicesInGroups(devices []hardware.PCIRequest, c *cellgatev1.Claim) []hardware.PCIRequest {
 	children, out := childrenOf(c), slices.Clone(devices)
 	for i := range out {
 		r := &out[i]

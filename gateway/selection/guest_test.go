@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // A claim keeps of its instance what later requests ask: the flavor, the image only
@@ -19,9 +20,9 @@ func TestGuestOf(t *testing.T) {
 	if g := guestOf(&schedule.Request{Nova: n}, weighed, &schedule.Allocation{}); len(g.GetImage().GetProperties()) != 1 {
 		t.Errorf("with the weigher: %v", g)
 	}
-	n.NUMA = &schedule.InstanceNUMA{Cells: []schedule.InstanceCell{{CPUs: 2}}}
-	n.PCI = []schedule.PCIRequest{{Count: 1}}
-	n.Networks = &schedule.NetworkNeeds{Tunneled: true}
+	n.NUMA = &hardware.InstanceNUMA{Cells: []hardware.InstanceCell{{CPUs: 2}}}
+	n.PCI = []hardware.PCIRequest{{Count: 1}}
+	n.Networks = &hardware.NetworkNeeds{Tunneled: true}
 	g := guestOf(&schedule.Request{Nova: n}, plain, &schedule.Allocation{})
 	if len(g.GetNuma().GetCells()) != 1 || len(g.GetPciRequests()) != 1 || !g.GetNetworks().GetTunneled() {
 		t.Errorf("hardware: %v", g)

@@ -19,6 +19,7 @@ import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	cellgatev1 "cellgate/proto/cellgate/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 	"cellgate/schedule/merge"
 	"cellgate/schedule/nova"
 )
@@ -220,7 +221,7 @@ func TestLimitsOf_Networks_AsNovaHasThem(t *testing.T) {
 	const numa = `"numa_topology": {"nova_object.name": "NUMATopologyLimits", "nova_object.namespace": "nova", "nova_object.version": "1.1",
 		"nova_object.data": {"cpu_allocation_ratio": 16, "ram_allocation_ratio": 1.5`
 	got := limitsOf(&schedule.Limits{NUMA: &schedule.NUMALimits{CPURatio: 16, RAMRatio: 1.5}},
-		&schedule.NovaRequest{Networks: &schedule.NetworkNeeds{Physnets: []string{"p1", "p2"}, Tunneled: true}})
+		&schedule.NovaRequest{Guest: hardware.Guest{Networks: &hardware.NetworkNeeds{Physnets: []string{"p1", "p2"}, Tunneled: true}}})
 	want := &structpb.Struct{}
 	if err := protojson.Unmarshal([]byte(`{`+numa+`, "network_metadata": {"nova_object.name": "NetworkMetadata", "nova_object.namespace": "nova",
 		"nova_object.version": "1.0", "nova_object.data": {"physnets": ["p1", "p2"], "tunneled": true}}}}}`), want); err != nil {

@@ -11,6 +11,7 @@ import (
 	"cellgate/internal/wire"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 const (
@@ -53,7 +54,7 @@ func (s *selection) guestProblems(n *schedule.NovaRequest) (bad []fault.Field) {
 	if g.GetNuma() == nil && len(g.GetPciRequests()) == 0 {
 		return bad
 	}
-	check := schedule.GuestCheck{Nova: n, NUMA: g.GetJudgeNuma(), PCI: g.GetJudgePci()}
+	check := hardware.Check{Guest: n.Guest, JudgeNUMA: g.GetJudgeNuma(), JudgePCI: g.GetJudgePci()}
 	size := len(check.Encode())
 	for i := range n.PCI {
 		size += providerText * len(n.PCI[i].Groups)
@@ -76,7 +77,7 @@ func guestOf(r *schedule.Request, rules *schedule.Rules, of *schedule.Allocation
 		g.Image = wire.ImageOf(n.Image)
 	}
 	if n.NUMA != nil || len(n.PCI) > 0 {
-		g.Numa, g.PciRequests, g.Networks = wire.NUMAOf(n.NUMA), wire.PCIOf(n.On(of.Mappings).PCI), wire.NetworksOf(n.Networks)
+		g.Numa, g.PciRequests, g.Networks = wire.NUMAOf(n.NUMA), wire.PCIOf(schedule.WithProviders(&n.Guest, of.Mappings).PCI), wire.NetworksOf(n.Networks)
 		// The filters are not run on a forced host, as in Nova.
 		g.JudgeNuma = n.NUMA != nil && !r.Forced() && slices.Contains(rules.Filters, schedule.NUMAFilter)
 		g.JudgePci = len(n.PCI) > 0 && !r.Forced() && slices.Contains(rules.Filters, schedule.PCIFilter)

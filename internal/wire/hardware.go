@@ -5,7 +5,7 @@ import (
 	"math"
 
 	cellv1 "cellgate/proto/cellgate/cell/v1"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // maxGuestCells and maxGuestCPUs bound a guest's NUMA topology.
@@ -15,7 +15,7 @@ const (
 )
 
 // NUMAOf encodes a guest's NUMA topology; nil for none.
-func NUMAOf(n *schedule.InstanceNUMA) *cellv1.GuestNuma {
+func NUMAOf(n *hardware.InstanceNUMA) *cellv1.GuestNuma {
 	if n == nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func NUMAOf(n *schedule.InstanceNUMA) *cellv1.GuestNuma {
 }
 
 // NUMA decodes a guest's NUMA topology; nil for none.
-func (r *Fields) NUMA(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
+func (r *Fields) NUMA(in *cellv1.GuestNuma) *hardware.InstanceNUMA {
 	if in == nil {
 		return nil
 	}
@@ -40,14 +40,14 @@ func (r *Fields) NUMA(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
 		r.Problem(path, "must be 1 to %d", maxGuestCells)
 		return nil
 	}
-	out := &schedule.InstanceNUMA{IsolateEmulator: in.GetIsolateEmulator(), Release: in.GetRelease()}
+	out := &hardware.InstanceNUMA{IsolateEmulator: in.GetIsolateEmulator(), Release: in.GetRelease()}
 	for i, c := range in.GetCells() {
 		cpus, memory, page := max(c.GetCpus(), c.GetDedicated()), c.GetMemoryMb(), c.GetPageSize()
 		if min(c.GetCpus(), c.GetDedicated(), memory) < 0 || cpus > maxGuestCPUs || memory > math.MaxInt32 ||
-			page < schedule.PageAny || page > math.MaxInt32 {
+			page < hardware.PageAny || page > math.MaxInt32 {
 			r.Problem(fmt.Sprintf("%s[%d]", path, i), "has amounts out of range")
 		}
-		out.Cells = append(out.Cells, schedule.InstanceCell{
+		out.Cells = append(out.Cells, hardware.InstanceCell{
 			ID: c.GetId(), CPUs: int(c.GetCpus()), Dedicated: int(c.GetDedicated()), MemoryMB: memory,
 			PageSize: page, Policy: c.GetCpuPolicy(), Threads: c.GetThreadPolicy(),
 		})
@@ -56,7 +56,7 @@ func (r *Fields) NUMA(in *cellv1.GuestNuma) *schedule.InstanceNUMA {
 }
 
 // PCIOf encodes requests for PCI devices.
-func PCIOf(in []schedule.PCIRequest) []*cellv1.PciRequest {
+func PCIOf(in []hardware.PCIRequest) []*cellv1.PciRequest {
 	var out []*cellv1.PciRequest
 	for i := range in {
 		r := &cellv1.PciRequest{Count: in[i].Count, NumaPolicy: in[i].Policy, Groups: in[i].Groups, ProviderUuids: in[i].Providers}
@@ -73,17 +73,17 @@ func PCIOf(in []schedule.PCIRequest) []*cellv1.PciRequest {
 }
 
 // PCI decodes requests for PCI devices.
-func (r *Fields) PCI(in []*cellv1.PciRequest) []schedule.PCIRequest {
-	var out []schedule.PCIRequest
+func (r *Fields) PCI(in []*cellv1.PciRequest) []hardware.PCIRequest {
+	var out []hardware.PCIRequest
 	for i, x := range in {
 		if x.GetCount() < 1 || x.GetCount() > math.MaxInt32 {
 			r.Problem(fmt.Sprintf("placement.nova.pci_requests[%d].count", i), "must be 1 to %d, is %d", math.MaxInt32, x.GetCount())
 		}
-		req := schedule.PCIRequest{Count: x.GetCount(), Policy: x.GetNumaPolicy(), Groups: x.GetGroups(), Providers: x.GetProviderUuids()}
+		req := hardware.PCIRequest{Count: x.GetCount(), Policy: x.GetNumaPolicy(), Groups: x.GetGroups(), Providers: x.GetProviderUuids()}
 		for _, s := range x.GetSpecs() {
-			spec := schedule.PCISpec{}
+			spec := hardware.PCISpec{}
 			for _, p := range s.GetProperties() {
-				spec = append(spec, schedule.PCIProperty{Key: p.GetKey(), Value: p.GetValue(), None: p.GetNone()})
+				spec = append(spec, hardware.PCIProperty{Key: p.GetKey(), Value: p.GetValue(), None: p.GetNone()})
 			}
 			req.Specs = append(req.Specs, spec)
 		}
@@ -93,21 +93,21 @@ func (r *Fields) PCI(in []*cellv1.PciRequest) []schedule.PCIRequest {
 }
 
 // NetworksOf encodes the networks near which a guest's NUMA cells should be; nil for none.
-func NetworksOf(n *schedule.NetworkNeeds) *cellv1.GuestNetworks {
+func NetworksOf(n *hardware.NetworkNeeds) *cellv1.GuestNetworks {
 	if n == nil {
 		return nil
 	}
 	return &cellv1.GuestNetworks{Physnets: n.Physnets, Tunneled: n.Tunneled}
 }
 
-func networksFrom(in *cellv1.GuestNetworks) *schedule.NetworkNeeds {
+func networksFrom(in *cellv1.GuestNetworks) *hardware.NetworkNeeds {
 	if in == nil {
 		return nil
 	}
-	return &schedule.NetworkNeeds{Physnets: in.GetPhysnets(), Tunneled: in.GetTunneled()}
+	return &hardware.NetworkNeeds{Physnets: in.GetPhysnets(), Tunneled: in.GetTunneled()}
 }
 
 // Guest decodes the hardware that an instance takes of its host.
-func (r *Fields) Guest(in *cellv1.Guest) *schedule.NovaRequest {
-	return &schedule.NovaRequest{NUMA: r.NUMA(in.GetNuma()), PCI: r.PCI(in.GetPciRequests()), Networks: networksFrom(in.GetNetworks())}
+func (r *Fields) Guest(in *cellv1.Guest) hardware.Guest {
+	return hardware.Guest{NUMA: r.NUMA(in.GetNuma()), PCI: r.PCI(in.GetPciRequests()), Networks: networksFrom(in.GetNetworks())}
 }

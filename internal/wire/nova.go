@@ -3,6 +3,7 @@ package wire
 import (
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // novaOf encodes the part of a request that only Nova's own filters read.
@@ -45,7 +46,9 @@ func (r *Fields) nova(in *cellv1.NovaRequest) *schedule.NovaRequest {
 		},
 		ProjectID: in.GetProjectId(),
 		Rebuild:   in.GetRebuild(),
-		NUMA:      r.NUMA(in.GetNuma()), PCI: r.PCI(in.GetPciRequests()), Networks: networksFrom(in.GetNetworks()),
+		Guest: hardware.Guest{
+			NUMA: r.NUMA(in.GetNuma()), PCI: r.PCI(in.GetPciRequests()), Networks: networksFrom(in.GetNetworks()),
+		},
 		NeedThreads: in.GetNeedThreads(),
 	}
 	for _, p := range f.GetExtraSpecs() {

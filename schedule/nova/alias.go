@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"cellgate/internal/python"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // Alias is a name for PCI devices, as an entry of Nova's option [pci] alias. Empty fields do not restrict.
@@ -37,7 +37,7 @@ type Aliases struct{ named map[string]alias }
 // alias has one spec for each entry with its name; a device must match one of them.
 type alias struct {
 	policy string
-	specs  []schedule.PCISpec
+	specs  []hardware.PCISpec
 	// ofPlacement are, for each spec, its fields for Placement.
 	ofPlacement []placementSpec
 }
@@ -54,7 +54,7 @@ func NewAliases(entries []Alias) (a *Aliases, index int, err error) {
 		if problem := e.problem(); problem != "" {
 			return nil, i, fmt.Errorf("%s", problem)
 		}
-		name, policy := python.Strip(e.Name), cmp.Or(e.NUMAPolicy, schedule.PCILegacy)
+		name, policy := python.Strip(e.Name), cmp.Or(e.NUMAPolicy, hardware.PCILegacy)
 		known, again := a.named[name]
 		switch {
 		case !again:
@@ -93,7 +93,7 @@ func (e *Alias) problem() string {
 	for _, p := range []string{
 		name, hex("vendor_id", e.VendorID), hex("product_id", e.ProductID),
 		oneOf("device_type", e.DeviceType, "type-PCI", "type-PF", "type-VF"),
-		oneOf("numa_policy", e.NUMAPolicy, schedule.PCIRequired, schedule.PCILegacy, schedule.PCIPreferred, schedule.PCISocket),
+		oneOf("numa_policy", e.NUMAPolicy, hardware.PCIRequired, hardware.PCILegacy, hardware.PCIPreferred, hardware.PCISocket),
 		oneOf("capability_type", e.CapabilityType, "pci"),
 		oneOf("live_migratable", strings.ToLower(python.Strip(e.LiveMigratable)),
 			"1", "t", "true", "on", "y", "yes", "0", "f", "false", "off", "n", "no"),
@@ -106,13 +106,13 @@ func (e *Alias) problem() string {
 }
 
 // spec is what devices of the entry must have.
-func (e *Alias) spec() schedule.PCISpec {
+func (e *Alias) spec() hardware.PCISpec {
 	migratable := ""
 	if e.LiveMigratable != "" {
 		migratable = strconv.FormatBool(truthy(e.LiveMigratable))
 	}
-	spec := schedule.PCISpec{}
-	for _, p := range []schedule.PCIProperty{
+	spec := hardware.PCISpec{}
+	for _, p := range []hardware.PCIProperty{
 		{Key: "capability_type", Value: e.CapabilityType},
 		{Key: "dev_type", Value: e.DeviceType},
 		{Key: "live_migratable", Value: migratable},
@@ -131,7 +131,7 @@ const aliasKey = "pci_passthrough:alias"
 
 // devices are the device requests in pci_passthrough:alias, a list of NAME:COUNT. A NUMA policy of the flavor or the
 // image overrides the alias's own.
-func (g *guest) devices() (requests []schedule.PCIRequest, aliased []aliasRequest) {
+func (g *guest) devices() (requests []hardware.PCIRequest, aliased []aliasRequest) {
 	policy := g.pciPolicy()
 	text, ok := g.spec.Flavor.ExtraSpecs[aliasKey]
 	if !ok {
@@ -156,7 +156,7 @@ func (g *guest) devices() (requests []schedule.PCIRequest, aliased []aliasReques
 			g.invalid(where, "there is no PCI alias %q: the gateway's pci_alias, or [pci] alias of its nova.conf, has it", shorten(name))
 			return nil, nil
 		}
-		requests = append(requests, schedule.PCIRequest{Count: n, Specs: known.specs, Policy: cmp.Or(policy, known.policy)})
+		requests = append(requests, hardware.PCIRequest{Count: n, Specs: known.specs, Policy: cmp.Or(policy, known.policy)})
 		aliased = append(aliased, aliasRequest{path: where, name: name, index: i, id: fmt.Sprintf("pci_request_%d", i), specs: known.ofPlacement})
 	}
 	return requests, aliased

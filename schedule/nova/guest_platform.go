@@ -5,7 +5,7 @@ import (
 
 	"cellgate/internal/osnames"
 	"cellgate/internal/python"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // addressWidth requires the trait of the mode of guest physical addresses. ComputeCapabilitiesFilter and
@@ -22,7 +22,7 @@ func (r *resourceRequest) addressWidth(g *guest) {
 
 // pciAffinity requires support of the policy socket; other policies need none.
 func (r *resourceRequest) pciAffinity(g *guest) {
-	if g.pciPolicy() == schedule.PCISocket && g.options.has(releaseSocket) {
+	if g.pciPolicy() == hardware.PCISocket && g.options.has(releaseSocket) {
 		r.require(g.at(pciPolicyKey, property(pciPolicyKey)), "COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
 	}
 }
@@ -31,7 +31,7 @@ const pciPolicyKey = "hw:pci_numa_affinity_policy"
 
 // pciPolicy is how near devices must be to the guest's NUMA nodes.
 func (g *guest) pciPolicy() string {
-	return g.oneOf(pciPolicyKey, schedule.PCIRequired, schedule.PCILegacy, schedule.PCIPreferred, schedule.PCISocket)
+	return g.oneOf(pciPolicyKey, hardware.PCIRequired, hardware.PCILegacy, hardware.PCIPreferred, hardware.PCISocket)
 }
 
 // persistentMemory asks for one namespace for each label in hw:pmem; each label has its own class.

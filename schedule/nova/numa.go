@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // Limits of what NUMATopologyFilter and PciPassthroughFilter read of a request.
@@ -30,7 +31,7 @@ func (s *Spec) numaTopology(spec *object) {
 		o.invalid(o.at("cells"), "has %d cells, the most is %d", len(cells), maxGuestCells)
 		return
 	}
-	n := &schedule.InstanceNUMA{}
+	n := &hardware.InstanceNUMA{}
 	switch p := o.text("emulator_threads_policy"); p {
 	case "", "share":
 	case "isolate":
@@ -50,23 +51,23 @@ func (s *Spec) numaTopology(spec *object) {
 	}
 }
 
-func (o *object) guestCell(path string, v any) (c schedule.InstanceCell, ok bool) {
+func (o *object) guestCell(path string, v any) (c hardware.InstanceCell, ok bool) {
 	cell := o.object(path, v, "InstanceNUMACell")
 	if cell == nil {
 		return c, false
 	}
 	cell.required("id", "cpuset", "memory")
-	c = schedule.InstanceCell{
+	c = hardware.InstanceCell{
 		CPUs: cell.cpus("cpuset"), Dedicated: cell.cpus("pcpuset"), MemoryMB: cell.amount("memory"),
-		Policy:  cell.oneOf("cpu_policy", schedule.CPUShared, schedule.CPUDedicated, schedule.CPUMixed),
-		Threads: cell.oneOf("cpu_thread_policy", schedule.ThreadPrefer, schedule.ThreadIsolate, schedule.ThreadRequire),
+		Policy:  cell.oneOf("cpu_policy", hardware.CPUShared, hardware.CPUDedicated, hardware.CPUMixed),
+		Threads: cell.oneOf("cpu_thread_policy", hardware.ThreadPrefer, hardware.ThreadIsolate, hardware.ThreadRequire),
 	}
 	// Before version 1.5 dedicated CPUs were in cpuset.
-	if c.Policy == schedule.CPUDedicated && c.CPUs > 0 {
+	if c.Policy == hardware.CPUDedicated && c.CPUs > 0 {
 		c.CPUs, c.Dedicated = 0, c.CPUs
 	}
 	c.ID = cell.integer("id", -1, maxGuestCPUs)
-	c.PageSize = cell.integer("pagesize", schedule.PageAny, maxPage)
+	c.PageSize = cell.integer("pagesize", hardware.PageAny, maxPage)
 	// What an earlier host assigned does not affect where the guest fits next.
 	cell.known("cpuset_reserved", "cpu_topology", "cpu_pinning_raw")
 	cell.rest()
@@ -136,9 +137,9 @@ func (s *Spec) pciRequests(spec *object) {
 			r.invalid(r.at("count"), "must be at least 1, is %d", n)
 		}
 		specs, ofPlacement := r.pciSpecs("spec")
-		s.PCI = append(s.PCI, schedule.PCIRequest{
+		s.PCI = append(s.PCI, hardware.PCIRequest{
 			Count: n, Specs: specs,
-			Policy: r.oneOf("numa_policy", schedule.PCIRequired, schedule.PCIPreferred, schedule.PCILegacy, schedule.PCISocket),
+			Policy: r.oneOf("numa_policy", hardware.PCIRequired, hardware.PCIPreferred, hardware.PCILegacy, hardware.PCISocket),
 		})
 		if r.get("alias_name") != nil { // As in Nova, a request without alias_name is of a port.
 			s.aliased = append(s.aliased, aliasRequest{path: r.path, name: r.text("alias_name"), index: len(s.PCI) - 1, id: r.text("request_id"), specs: ofPlacement})
@@ -152,7 +153,7 @@ func (s *Spec) pciRequests(spec *object) {
 
 // pciSpecs reads the properties that a device must have, and those for Placement. Nova's filters ignore
 // resource_class, traits and rp_uuids, the providers of an earlier claim.
-func (o *object) pciSpecs(key string) (out []schedule.PCISpec, ofPlacement []placementSpec) {
+func (o *object) pciSpecs(key string) (out []hardware.PCISpec, ofPlacement []placementSpec) {
 	specs := o.list(key)
 	if len(specs) > maxPairs {
 		o.invalid(o.at(key), "has %d specs, the most is %d", len(specs), maxPairs)
@@ -165,7 +166,7 @@ func (o *object) pciSpecs(key string) (out []schedule.PCISpec, ofPlacement []pla
 			o.invalid(path, "must be an object of at most %d keys", maxPairs)
 			continue
 		}
-		spec, p := schedule.PCISpec{}, placementSpec{}
+		spec, p := hardware.PCISpec{}, placementSpec{}
 		for _, k := range sortedKeys(m) {
 			text, ok := m[k].(string)
 			if m[k] != nil && !ok {
@@ -185,7 +186,7 @@ func (o *object) pciSpecs(key string) (out []schedule.PCISpec, ofPlacement []pla
 			case "product_id":
 				p.product = text
 			}
-			spec = append(spec, schedule.PCIProperty{Key: k, Value: text, None: m[k] == nil})
+			spec = append(spec, hardware.PCIProperty{Key: k, Value: text, None: m[k] == nil})
 		}
 		out, ofPlacement = append(out, spec), append(ofPlacement, p)
 	}
@@ -198,7 +199,7 @@ func (s *Spec) networks(spec *object) {
 	if o == nil {
 		return
 	}
-	n := &schedule.NetworkNeeds{Physnets: o.texts("physnets"), Tunneled: o.flag("tunneled")}
+	n := &hardware.NetworkNeeds{Physnets: o.texts("physnets"), Tunneled: o.flag("tunneled")}
 	if len(n.Physnets) > maxPhysnets {
 		o.invalid(o.at("physnets"), "has %d, the most is %d", len(n.Physnets), maxPhysnets)
 	}
@@ -229,5 +230,5 @@ func (s *Spec) numa(n *schedule.NovaRequest, o *Options) {
 		guest.Release = int32(cmp.Or(o.Release, newestRelease))
 		n.NUMA, n.Networks = &guest, s.Networks
 	}
-	n.NeedThreads = s.has("cpu_policy", schedule.CPUDedicated) && s.has("cpu_thread_policy", schedule.ThreadRequire)
+	n.NeedThreads = s.has("cpu_policy", hardware.CPUDedicated) && s.has("cpu_thread_policy", hardware.ThreadRequire)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"cellgate/internal/osnames"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // aliasRequest is a request for PCI devices by alias.
@@ -54,7 +54,7 @@ func (f *findings) pciGroups(s *Spec) {
 }
 
 // addPCIGroups makes the groups for an alias's devices.
-func (f *findings) addPCIGroups(s *Spec, a *aliasRequest, r *schedule.PCIRequest) {
+func (f *findings) addPCIGroups(s *Spec, a *aliasRequest, r *hardware.PCIRequest) {
 	switch {
 	case a.id == "":
 		f.invalid(a.path+".request_id", "must be there while pci_in_placement is on: it names the groups that ask Placement for the devices")

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // Spec is a request in the one structure that all forms are converted to. Compile makes a schedule.Request of it.
@@ -48,9 +49,9 @@ type Spec struct {
 	// Resolved: the form is Nova's RequestSpec, which has what Nova made from the NUMA, CPU and PCI keys of flavor and
 	// image: NUMA (nil for none), PCI and Networks. Else resolve makes NUMA and PCI.
 	Resolved bool
-	NUMA     *schedule.InstanceNUMA
-	PCI      []schedule.PCIRequest
-	Networks *schedule.NetworkNeeds
+	NUMA     *hardware.InstanceNUMA
+	PCI      []hardware.PCIRequest
+	Networks *hardware.NetworkNeeds
 	// Requested are the ports and networks that the request names.
 	Requested []RequestedNetwork
 	// aliased are the requests in PCI that were made from aliases.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"cellgate/internal/python"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // resolve makes the NUMA topology and the device requests for a form that has only the flavor and the image, as
@@ -22,7 +22,7 @@ func (f *findings) resolve(s *Spec) {
 
 // topology is the guest's NUMA topology; nil for none (nova/virt/hardware.py, numa_get_constraints). There is one if
 // NUMA nodes, memory pages, dedicated CPUs or persistent memory are asked for.
-func (g *guest) topology() *schedule.InstanceNUMA {
+func (g *guest) topology() *hardware.InstanceNUMA {
 	nodes := g.numaNodes()
 	size, sized := g.pageSize()
 	g.lockedMemory()
@@ -41,9 +41,9 @@ func (g *guest) topology() *schedule.InstanceNUMA {
 		g.invalid(g.spec.Path+".flavor.vcpus", "is %d, the most with a NUMA topology is %d", vcpus, maxGuestCPUs)
 		return nil
 	}
-	n := &schedule.InstanceNUMA{IsolateEmulator: cpus.emulator == "isolate"}
+	n := &hardware.InstanceNUMA{IsolateEmulator: cpus.emulator == "isolate"}
 	for _, c := range g.cells(nodes, images) {
-		cell := schedule.InstanceCell{
+		cell := hardware.InstanceCell{
 			ID: int64(len(n.Cells)), MemoryMB: c.memory, PageSize: size, Policy: cpus.policy, Threads: cpus.threads,
 		}
 		for cpu := range c.cpus {
@@ -71,11 +71,11 @@ type guestCPUs struct {
 }
 
 func (c *guestCPUs) pinned() bool {
-	return c.policy == schedule.CPUDedicated || c.policy == schedule.CPUMixed
+	return c.policy == hardware.CPUDedicated || c.policy == hardware.CPUMixed
 }
 
 func (c *guestCPUs) isDedicated(cpu int64) bool {
-	return c.policy == schedule.CPUDedicated || c.dedicated[cpu]
+	return c.policy == hardware.CPUDedicated || c.dedicated[cpu]
 }
 
 // guestCPUs combines the policies; false if they are invalid or contradict each other.
@@ -89,9 +89,9 @@ func (g *guest) guestCPUs() (c guestCPUs, ok bool) {
 	g.explicitCPUs(&c)
 	g.explicitThreads(&c)
 	switch c.policy {
-	case schedule.CPUDedicated:
+	case hardware.CPUDedicated:
 		g.onlyMixed(&c)
-	case schedule.CPUMixed:
+	case hardware.CPUMixed:
 		if (len(realtime) > 0) == (len(c.dedicated) > 0) {
 			g.invalid(g.at("hw:cpu_policy", "hw_cpu_policy"), "is mixed: either hw:cpu_dedicated_mask or the realtime mask must say which CPUs are dedicated")
 		}
@@ -153,11 +153,11 @@ func (g *guest) explicitCPUs(c *guestCPUs) {
 	case shared != 0 && dedicated != 0:
 		g.invalid(where, "must not ask for both VCPU and PCPU; hw:cpu_policy=mixed does")
 	case shared != 0:
-		c.policy = schedule.CPUShared
+		c.policy = hardware.CPUShared
 	case dedicated != want:
 		g.invalid(where, "asks for %d PCPU: it must be all CPUs of the flavor, and one for emulator threads that are isolated: %d", dedicated, want)
 	default:
-		c.policy = schedule.CPUDedicated
+		c.policy = hardware.CPUDedicated
 	}
 }
 
@@ -178,9 +178,9 @@ func (g *guest) explicitThreads(c *guestCPUs) {
 	case c.threads != "":
 		g.invalid(where, "must not be there together with a thread policy (hw:cpu_thread_policy, hw_cpu_thread_policy)")
 	case value == "required":
-		c.threads, c.threadsAt = schedule.ThreadRequire, where
+		c.threads, c.threadsAt = hardware.ThreadRequire, where
 	case value == "forbidden":
-		c.threads, c.threadsAt = schedule.ThreadIsolate, where
+		c.threads, c.threadsAt = hardware.ThreadIsolate, where
 	}
 }
 
@@ -216,7 +216,7 @@ func (g *guest) hasPersistentMemory() bool {
 	return strings.TrimFunc(g.spec.Flavor.ExtraSpecs["hw:pmem"], func(r rune) bool { return r == ',' || python.Space(r) }) != ""
 }
 
-// pageSize is the requested size of memory pages, in KiB or as schedule.PageSmall, PageLarge or PageAny; false for
+// pageSize is the requested size of memory pages, in KiB or as hardware.PageSmall, PageLarge or PageAny; false for
 // none. The image may choose if the flavor has large or any.
 func (g *guest) pageSize() (size int64, sized bool) {
 	const key = "hw:mem_page_size"
@@ -255,11 +255,11 @@ var bytesText = regexp.MustCompile(`^([-+]?\d*\.?\d+)([KMGT]i?)?(b|bit|B)$`)
 func readPageSize(text string) (size int64, sized bool, problem string) {
 	switch text {
 	case "small":
-		return schedule.PageSmall, true, ""
+		return hardware.PageSmall, true, ""
 	case "large":
-		return schedule.PageLarge, true, ""
+		return hardware.PageLarge, true, ""
 	case "any":
-		return schedule.PageAny, true, ""
+		return hardware.PageAny, true, ""
 	}
 	var kib float64
 	plain := strings.TrimSuffix(python.Digits(text), "\n")

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	storagev1 "cellgate/proto/cellgate/storage/v1"
-	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 	"cellgate/shard"
 )
 
@@ -101,9 +101,9 @@ func genClaim(t *rapid.T) *shard.Claim {
 	if rapid.Bool().Draw(t, "guest?") {
 		c.Guest = &shard.Guest{FlavorID: genText(t), Image: genBytes(t), Hardware: genBytes(t), Awaited: rapid.Bool().Draw(t, "awaited")}
 		if rapid.Bool().Draw(t, "assigned") {
-			c.Guest.Assigned = &schedule.Assignment{
-				Cells:   []schedule.AssignedCell{{ID: 1, PageSize: 2048, MemoryMB: 4, CPUs: 2, Pinned: []int{3, 5}}},
-				Devices: []schedule.AssignedDevices{{Pool: "product_id=20b5,vendor_id=10de", Count: 2}},
+			c.Guest.Assigned = &hardware.Assignment{
+				Cells:   []hardware.AssignedCell{{ID: 1, PageSize: 2048, MemoryMB: 4, CPUs: 2, Pinned: []int{3, 5}}},
+				Devices: []hardware.AssignedDevices{{Pool: "product_id=20b5,vendor_id=10de", Count: 2}},
 			}
 		}
 	}

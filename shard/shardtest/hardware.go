@@ -11,24 +11,25 @@ import (
 
 	"cellgate/internal/fault"
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 	"cellgate/shard"
 )
 
 // hardwareKind is a kind of hardware. A host has four of it, and an instance takes some.
 type hardwareKind struct {
 	name, filter, lack string
-	guest              func(n int64) *schedule.NovaRequest
+	guest              func(n int64) *hardware.Guest
 }
 
 var hardwareKinds = []hardwareKind{
-	{"devices", schedule.PCIFilter, "product_id=20b5", func(n int64) *schedule.NovaRequest {
-		return &schedule.NovaRequest{PCI: []schedule.PCIRequest{{Count: n, Specs: []schedule.PCISpec{{{Key: "product_id", Value: "20b5"}}}}}}
+	{"devices", hardware.FilterPCI, "product_id=20b5", func(n int64) *hardware.Guest {
+		return &hardware.Guest{PCI: []hardware.PCIRequest{{Count: n, Specs: []hardware.PCISpec{{{Key: "product_id", Value: "20b5"}}}}}}
 	}},
-	{"dedicated CPUs", schedule.NUMAFilter, "dedicated CPUs", func(n int64) *schedule.NovaRequest {
-		return &schedule.NovaRequest{NUMA: &schedule.InstanceNUMA{Cells: []schedule.InstanceCell{{Dedicated: int(n), MemoryMB: 1, Policy: schedule.CPUDedicated}}}}
+	{"dedicated CPUs", hardware.FilterNUMA, "dedicated CPUs", func(n int64) *hardware.Guest {
+		return &hardware.Guest{NUMA: &hardware.InstanceNUMA{Cells: []hardware.InstanceCell{{Dedicated: int(n), MemoryMB: 1, Policy: hardware.CPUDedicated}}}}
 	}},
-	{"pages", schedule.NUMAFilter, "pages of 2048 KiB", func(n int64) *schedule.NovaRequest {
-		return &schedule.NovaRequest{NUMA: &schedule.InstanceNUMA{Cells: []schedule.InstanceCell{{CPUs: 1, MemoryMB: 2 * n, PageSize: 2048}}}}
+	{"pages", hardware.FilterNUMA, "pages of 2048 KiB", func(n int64) *hardware.Guest {
+		return &hardware.Guest{NUMA: &hardware.InstanceNUMA{Cells: []hardware.InstanceCell{{CPUs: 1, MemoryMB: 2 * n, PageSize: 2048}}}}
 	}},
 }
 
@@ -52,7 +53,7 @@ func hardwareHost(n int, v uint64, pinned ...int) *shard.PutHost {
 // takes makes claim n, which takes count of this kind.
 func (k *hardwareKind) takes(n, host int, count int64) *shard.NewClaim {
 	c := NewClaim(n, host, 1)
-	judged := schedule.GuestCheck{Nova: k.guest(count), NUMA: true, PCI: true}
+	judged := hardware.Check{Guest: *k.guest(count), JudgeNUMA: true, JudgePCI: true}
 	c.Guest.Hardware = judged.Encode()
 	return c
 }
@@ -208,10 +209,10 @@ func devicesOfProviders(s *suite) {
 	takes := func(n, host, device int) *shard.NewClaim {
 		k := hardwareKinds[0]
 		guest := k.guest
-		k.guest = func(count int64) *schedule.NovaRequest {
+		k.guest = func(count int64) *hardware.Guest {
 			asked := guest(count)
 			asked.PCI[0].Groups = []string{"r-0"}
-			return asked.On(mapped(host, device))
+			return schedule.WithProviders(asked, mapped(host, device))
 		}
 		return k.takes(n, host, 1)
 	}

@@ -8,6 +8,7 @@ import (
 	"cellgate/gateway/legacy/novadb"
 	cellv1 "cellgate/proto/cellgate/cell/v1"
 	"cellgate/schedule"
+	"cellgate/schedule/hardware"
 )
 
 // building writes an instance's host to its row, which is the first write of a compute that claims.
@@ -35,7 +36,7 @@ func TestStep_ComputeStillClaims_ItsHardwareStaysTaken(t *testing.T) {
 			"a device", schedule.PCIFilter,
 			schedule.FactTexts{PCIPools: pci(1)},
 			schedule.FactTexts{PCIPools: pci(0)},
-			&cellv1.Guest{JudgePci: true, PciRequests: []*cellv1.PciRequest{{Count: 1, NumaPolicy: schedule.PCIPreferred, Specs: []*cellv1.PciSpec{{
+			&cellv1.Guest{JudgePci: true, PciRequests: []*cellv1.PciRequest{{Count: 1, NumaPolicy: hardware.PCIPreferred, Specs: []*cellv1.PciSpec{{
 				Properties: []*cellv1.PciProperty{{Key: "product_id", Value: "154c"}},
 			}}}}},
 		},

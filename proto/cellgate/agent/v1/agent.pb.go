@@ -1236,7 +1236,7 @@ type ClaimOffer struct {
 	Confirmed    bool     `protobuf:"varint,5,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
 	// Set while it is not confirmed.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// What it takes of NUMA cells and devices, as JSON (schedule.GuestCheck); empty for
+	// What it takes of NUMA cells and devices, as JSON (hardware.Check); empty for
 	// nothing.
 	Guest []byte `protobuf:"bytes,7,opt,name=guest,proto3" json:"guest,omitempty"`
 	// The claim that it replaces; empty for none.

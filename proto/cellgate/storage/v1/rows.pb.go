@@ -1309,7 +1309,7 @@ type Guest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	FlavorId string                 `protobuf:"bytes,1,opt,name=flavor_id,json=flavorId,proto3" json:"flavor_id,omitempty"`
 	Image    []byte                 `protobuf:"bytes,2,opt,name=image,proto3" json:"image,omitempty"`
-	// A schedule.GuestCheck, encoded.
+	// A hardware.Check, encoded.
 	Hardware []byte `protobuf:"bytes,3,opt,name=hardware,proto3" json:"hardware,omitempty"`
 	Awaited  bool   `protobuf:"varint,4,opt,name=awaited,proto3" json:"awaited,omitempty"`
 	// A schedule.Assignment as JSON; empty for none.

@@ -1,4 +1,4 @@
-package schedule
+package hardware
 
 import "math/bits"
 
@@ -11,7 +11,9 @@ const maxCPU = 1 << 14
 func (s cpuSet) has(cpu int) bool { return cpu/64 < len(s) && s[cpu/64]>>(cpu%64)&1 != 0 }
 
 func (s cpuSet) with(cpu int) cpuSet {
-	s = grow(s, cpu/64)
+	for len(s) <= cpu/64 {
+		s = append(s, 0)
+	}
 	s[cpu/64] |= 1 << (cpu % 64)
 	return s
 }

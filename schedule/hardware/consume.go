@@ -1,25 +1,29 @@
-package schedule
+package hardware
 
 import "slices"
 
-// assign gives the hardware after an instance took its part, and the cells it took, as Nova's HostState does between
-// the instances of one request (nova/scheduler/host_manager.py, _locked_consume_from_request; nova/virt/hardware.py,
+// Consume gives the host after an instance took its part, as Nova's HostState does between the instances of one request
+// (nova/scheduler/host_manager.py, _locked_consume_from_request; nova/virt/hardware.py,
 // numa_usage_from_instance_numa). Nova goes on if that fails: then whole is false, and what was taken before the
-// failure stays taken. limits are those of the filter; nil if it did not run.
-func (hw *hardware) assign(n *NovaRequest, limits *numaLimits) (after hardware, cells []AssignedCell, whole bool) {
+// failure stays taken. ratios are nil if the filter of NUMA cells did not run: overcommit and networks then do not
+// count.
+func (hw *Host) Consume(g *Guest, ratios *Ratios) (after Host, whole bool) {
+	after, _, whole = hw.consume(g, ratios)
+	return after, whole
+}
+
+// consume also gives the host cells that were taken.
+func (hw *Host) consume(g *Guest, ratios *Ratios) (after Host, cells []AssignedCell, whole bool) {
 	after = *hw
 	var ids []int64
-	if n.NUMA != nil && hw.numa == nil {
-		for i := range n.NUMA.Cells {
-			ids = append(ids, n.NUMA.Cells[i].ID)
+	if g.NUMA != nil && hw.numa == nil {
+		for i := range g.NUMA.Cells {
+			ids = append(ids, g.NUMA.Cells[i].ID)
 		}
 	}
-	if n.NUMA != nil && hw.numa != nil {
-		s := numaSearch{need: n.NUMA, limits: limits, pci: n.PCI}
-		if limits != nil {
-			s.nets = n.Networks
-		}
-		found, err := s.find(hw)
+	if g.NUMA != nil && hw.numa != nil {
+		var s Search
+		found, err := s.find(hw, g, ratios)
 		if err != nil {
 			return after, nil, false
 		}
@@ -34,21 +38,13 @@ func (hw *hardware) assign(n *NovaRequest, limits *numaLimits) (after hardware, 
 			}
 		}
 	}
-	if len(n.PCI) == 0 {
+	if len(g.PCI) == 0 {
 		return after, cells, true
 	}
-	devices := pciSearch{free: slices.Clone(hw.free)}
-	ok, err := devices.apply(&after, n.PCI, ids)
+	devices := deviceSearch{free: slices.Clone(hw.free)}
+	ok, err := devices.apply(&after, g.PCI, ids)
 	after.free = devices.free
 	return after, cells, ok && err == nil
-}
-
-// devices is the number of free devices.
-func (hw *hardware) devices() (n int64) {
-	for _, free := range hw.free {
-		n += free
-	}
-	return n
 }
 
 // assign gives what guest cells, which must fit, take of the host cells they are on.
@@ -57,7 +53,7 @@ func (h *hostNUMA) assign(guest []guestCell) []AssignedCell {
 	for k := range guest {
 		g := &guest[k]
 		cells[k] = AssignedCell{ID: g.id, PageSize: g.pageSize, MemoryMB: g.MemoryMB, CPUs: int64(g.CPUs)}
-		if !g.pinned() || g.packed < 0 {
+		if !g.Pinned() || g.packed < 0 {
 			continue
 		}
 		cells[k].Pinned = h.cells[g.packed].pick(g)
@@ -170,68 +166,4 @@ func (c *hostCell) pick(g *guestCell) (cpus []int) {
 		}
 	}
 	return cpus
-}
-
-// takeHardware takes an instance's part of the host's hardware; false if Nova fails to, and so counts no io
-// operation. The row must be owned.
-func (r *row) takeHardware(n *NovaRequest, limited bool) bool {
-	hw := r.hardware()
-	if hw == nil || n.NUMA == nil && len(n.PCI) == 0 {
-		return true
-	}
-	var limits *numaLimits
-	if limited {
-		limits = &numaLimits{r.view.CPURatio, r.view.RAMRatio}
-	}
-	after, _, whole := hw.assign(n, limits)
-	r.setHardware(after)
-	return whole
-}
-
-// setHardware replaces the row's hardware. The row must be owned.
-func (r *row) setHardware(after hardware) {
-	r.view.PCIFree += after.devices() - r.host.Facts.hardware.devices()
-	host, facts := *r.host, *r.host.Facts
-	if facts.reported == nil {
-		reported := facts.hardware
-		facts.reported = &reported
-	}
-	facts.hardware = after
-	host.Facts = &facts
-	r.host = &host
-}
-
-// SetAssigned takes what is assigned to instances from the NUMA cells and devices that a host reported. It replaces
-// what was taken before. An assignment that does not fit the host's report takes nothing. SetAssigned reports false
-// if the host does not exist.
-func (e *Edit) SetAssigned(id ID, assigned []*Assignment) bool {
-	at, ok := e.t.slots.get(id)
-	if !ok {
-		return false
-	}
-	hw := e.t.row(at).hardware()
-	if hw == nil {
-		return true
-	}
-	if was := e.t.row(at).host.Facts.reported; was != nil {
-		hw = was
-	} else if len(assigned) == 0 {
-		return true
-	}
-	r, c := e.ownRow(at)
-	after := *hw
-	for _, a := range assigned {
-		after, _ = after.less(a)
-	}
-	r.setHardware(after)
-	e.writeUsage(at, r, c)
-	return true
-}
-
-// FreeDevices is the number of free PCI devices of the host.
-func (f *Facts) FreeDevices() int64 {
-	if f == nil {
-		return 0
-	}
-	return f.hardware.devices()
 }

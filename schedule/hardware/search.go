@@ -1,4 +1,4 @@
-package schedule
+package hardware
 
 import (
 	"slices"
@@ -6,16 +6,21 @@ import (
 	"cellgate/internal/python"
 )
 
-// numaSearch finds host cells that a guest's cells fit on, in the order in which Nova tries them
-// (nova/virt/hardware.py, numa_fit_instance_to_host). The order, and what Nova changes in the guest's cells
-// meanwhile, decide which cells it finds, and sometimes whether it finds any. A search is reusable.
-type numaSearch struct {
+// Search finds out whether guests fit on hosts. The zero value is ready. A Search may be used again, not concurrently.
+//
+// It tries host cells in the order in which Nova does (nova/virt/hardware.py, numa_fit_instance_to_host). The order, and
+// what Nova changes in the guest's cells meanwhile, decide which cells it finds, and sometimes whether it finds any.
+type Search struct {
+	// Stop, unless nil, is called now and then by a search that takes long. If it gives true, the search ends with
+	// Stopped.
+	Stop func() bool
+
 	need   *InstanceNUMA
-	limits *numaLimits // nil: overcommit is not limited
-	// stop, unless nil, is called now and then. If it gives true, the search ends with errSearchStopped.
-	stop func() bool
-	pci  []PCIRequest
-	nets *NetworkNeeds
+	ratios Ratios
+	// limited: overcommit and networks count.
+	limited bool
+	pci     []PCIRequest
+	nets    *NetworkNeeds
 
 	guest []guestCell
 	order []int // host cells by index, best first
@@ -26,7 +31,7 @@ type numaSearch struct {
 	fit, unfit []cellPair
 	// refused are sets of chosen host cells that lack devices or networks.
 	refused map[uint64]bool
-	devices pciSearch
+	devices deviceSearch
 }
 
 type cellPair struct{ host, guest int64 }
@@ -37,10 +42,30 @@ const maxPermutations = 50_000
 // stopEveryOrders is the number of permutations between calls of stop.
 const stopEveryOrders = 1024
 
-var errSearchStopped = python.Raise("TimeoutError", ErrStopped.Error())
+// Stopped is the exception of a search that its Stop ended.
+var Stopped = python.Raise("TimeoutError", "the query was stopped")
 
-// find reports whether the guest fits; s.guest then has the host cells. hw must have a topology.
-func (s *numaSearch) find(hw *hardware) (bool, *python.Exception) {
+// CellsFit reports whether the guest's NUMA cells, which it must have, fit on the host's, with their CPUs, pages, devices
+// and networks. Nothing fits on a host without cells.
+func (s *Search) CellsFit(hw *Host, g *Guest, ratios Ratios) (bool, *python.Exception) {
+	if !hw.HasCells() {
+		return false, nil
+	}
+	return s.find(hw, g, &ratios)
+}
+
+// DevicesFit reports whether the host has the devices of all requests together, wherever they are.
+func (s *Search) DevicesFit(hw *Host, g *Guest) (bool, *python.Exception) {
+	return s.devices.support(hw, g.PCI, nil)
+}
+
+// find is CellsFit on a host with cells; without ratios, neither overcommit nor networks count. s.guest then has the
+// host cells.
+func (s *Search) find(hw *Host, g *Guest, ratios *Ratios) (bool, *python.Exception) {
+	s.need, s.pci, s.nets = g.NUMA, g.PCI, nil
+	if s.limited = ratios != nil; s.limited {
+		s.ratios, s.nets = *ratios, g.Networks
+	}
 	h, n := hw.numa, len(s.need.Cells)
 	if len(h.cells) < n {
 		return false, nil
@@ -53,8 +78,8 @@ func (s *numaSearch) find(hw *hardware) (bool, *python.Exception) {
 	}
 	shared := 0 // leading places that the permutation shares with the one before
 	for tried := range maxPermutations {
-		if tried%stopEveryOrders == 0 && s.stop != nil && s.stop() {
-			return false, errSearchStopped
+		if tried%stopEveryOrders == 0 && s.Stop != nil && s.Stop() {
+			return false, Stopped
 		}
 		fail, err := s.try(h)
 		if err != nil {
@@ -83,7 +108,7 @@ func (s *numaSearch) find(hw *hardware) (bool, *python.Exception) {
 }
 
 // begin prepares the search for a host.
-func (s *numaSearch) begin(hw *hardware) *python.Exception {
+func (s *Search) begin(hw *Host) *python.Exception {
 	h, cells := hw.numa, s.need.Cells
 	s.guest, s.order, s.at, s.used = s.guest[:0], s.order[:0], s.at[:0], 0
 	s.fit, s.unfit = s.fit[:0], s.unfit[:0]
@@ -120,7 +145,7 @@ func (s *numaSearch) begin(hw *hardware) *python.Exception {
 }
 
 // sort sorts the host cells by a key, ascending and stable.
-func (s *numaSearch) sort(key func(cell int) int64) {
+func (s *Search) sort(key func(cell int) int64) {
 	for i := 1; i < len(s.order); i++ {
 		for k := i; k > 0 && key(s.order[k]) < key(s.order[k-1]); k-- {
 			s.order[k], s.order[k-1] = s.order[k-1], s.order[k]
@@ -130,7 +155,11 @@ func (s *numaSearch) sort(key func(cell int) int64) {
 
 // try puts the guest's cells on the host cells of the permutation, one after the other. It gives the place of the
 // first that does not fit, or their number if all fit.
-func (s *numaSearch) try(h *hostNUMA) (fail int, err *python.Exception) {
+func (s *Search) try(h *hostNUMA) (fail int, err *python.Exception) {
+	var ratios *Ratios
+	if s.limited {
+		ratios = &s.ratios
+	}
 	for k := range s.guest {
 		g, at := &s.guest[k], s.order[s.at[k]]
 		pair := cellPair{h.cells[at].id, g.id}
@@ -145,7 +174,7 @@ func (s *numaSearch) try(h *hostNUMA) (fail int, err *python.Exception) {
 		if s.need.IsolateEmulator && k == 0 {
 			overhead = 1
 		}
-		ok, err := g.fits(h, at, s.limits, overhead)
+		ok, err := g.fits(h, at, ratios, overhead)
 		if err != nil {
 			return k, err
 		}
@@ -160,7 +189,7 @@ func (s *numaSearch) try(h *hostNUMA) (fail int, err *python.Exception) {
 
 // next advances to the next permutation, in lexicographic order, that differs at place k or before. It gives the
 // first place that changed; -1 if there is none.
-func (s *numaSearch) next(k int) int {
+func (s *Search) next(k int) int {
 	for i := k + 1; i < len(s.at); i++ {
 		s.used &^= 1 << s.at[i]
 	}
@@ -184,14 +213,14 @@ func (s *numaSearch) next(k int) int {
 	return -1
 }
 
-func (s *numaSearch) put(k, x int) {
+func (s *Search) put(k, x int) {
 	s.at[k] = x
 	s.used |= 1 << x
 }
 
 // supported reports whether the chosen host cells have the devices and networks near. The order of the cells does not
 // matter.
-func (s *numaSearch) supported(hw *hardware) (bool, *python.Exception) {
+func (s *Search) supported(hw *Host) (bool, *python.Exception) {
 	if len(s.pci) == 0 && s.nets == nil {
 		return true, nil
 	}
@@ -217,7 +246,7 @@ func (s *numaSearch) supported(hw *hardware) (bool, *python.Exception) {
 
 // near reports whether the chosen host cells are near the requested networks. A network that no cell of the host is
 // near does not count (_numa_cells_support_network_metadata).
-func (n *NetworkNeeds) near(h *hostNUMA, s *numaSearch) bool {
+func (n *NetworkNeeds) near(h *hostNUMA, s *Search) bool {
 	if n == nil {
 		return true
 	}

@@ -1,4 +1,4 @@
-package schedule
+package hardware
 
 import (
 	"bufio"
@@ -41,28 +41,36 @@ const bundledPools = "testdata/nova-pci-pools.jsonl.gz"
 
 var updatePools = flag.String("update-pools", "", "a nova/pci/stats.py to ask anew for "+bundledPools)
 
-// randomPoolCase converts a randomDeviceCase, and gives its groups any providers of the host.
-func randomPoolCase(rng *rand.Rand) (c poolCase) {
-	of := randomDeviceCase(rng)
-	var pools struct {
-		Data struct {
-			Objects []struct {
-				Data map[string]any `json:"nova_object.data"`
-			} `json:"objects"`
-		} `json:"nova_object.data"`
-	}
-	if err := json.Unmarshal([]byte(of.host.Facts.PCIPools), &pools); err != nil {
-		panic(err)
-	}
-	c.Pools = []map[string]any{}
-	for _, p := range pools.Data.Objects {
-		for tag, value := range p.Data["tags"].(map[string]any) {
-			p.Data[tag] = value
+// randomPoolCase draws a case. A provider may have several pools or none, and groups get any providers.
+func randomPoolCase(rng *rand.Rand) poolCase {
+	c := poolCase{Pools: []map[string]any{}, Sockets: []*int64{}, Mapping: map[string][]string{"": {"00000000-0000-0000-0000-000000000099"}}}
+	oneOf := func(texts ...string) string { return texts[rng.IntN(len(texts))] }
+	pool := func(count int) map[string]any {
+		p := map[string]any{"vendor_id": "8086", "product_id": oneOf("1", "1", "2"), "count": count, "numa_node": nil}
+		if rng.IntN(5) > 0 {
+			p["numa_node"] = rng.IntN(2)
 		}
-		delete(p.Data, "tags")
-		c.Pools = append(c.Pools, p.Data)
+		if rng.IntN(6) == 0 {
+			p["dev_type"] = oneOf("type-PF", "type-PCI")
+		}
+		c.Pools = append(c.Pools, p)
+		return p
 	}
-	c.Sockets, c.Mapping = []*int64{}, map[string][]string{"": {of.host.UUID.String()}}
+	var providers []string
+	for i := range 1 + rng.IntN(4) {
+		id := fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
+		providers = append(providers, id)
+		if rng.IntN(8) > 0 {
+			pool(rng.IntN(3))["rp_uuid"] = id
+		}
+		if rng.IntN(16) == 0 {
+			p := pool(1)
+			p["rp_uuid"], p["physical_network"] = id, "a"
+		}
+	}
+	if rng.IntN(3) == 0 {
+		pool(rng.IntN(3))
+	}
 	for id := range rng.IntN(4) {
 		c.Sockets = append(c.Sockets, nil)
 		if rng.IntN(12) > 0 {
@@ -72,15 +80,20 @@ func randomPoolCase(rng *rand.Rand) (c poolCase) {
 			c.Cells = append(c.Cells, int64(id))
 		}
 	}
-	for _, g := range of.request.Tree.Groups {
-		c.Mapping[g.Suffix] = []string{oneOf(rng, of.host.Children).UUID.String()}
-	}
-	for i, r := range of.request.Nova.PCI {
-		spec := map[string]string{}
-		for _, p := range r.Specs[0] {
-			spec[p.Key] = p.Value
+	for i := range 1 + rng.IntN(2) {
+		r := poolCaseRequest{
+			Count: 1 + rng.Int64N(2), ID: fmt.Sprintf("r%d-", i), Policy: oneOf("", PCIRequired, PCIPreferred, PCISocket),
+			Spec: map[string]string{"vendor_id": "8086"}, Groups: rng.IntN(8) > 0,
 		}
-		c.Requests = append(c.Requests, poolCaseRequest{r.Count, fmt.Sprintf("r%d-", i), r.Policy, spec, len(r.Groups) > 0})
+		if rng.IntN(2) == 0 {
+			r.Spec["product_id"] = oneOf("1", "2")
+		}
+		if r.Groups {
+			for k := range r.Count {
+				c.Mapping[fmt.Sprintf("%s%d", r.ID, k)] = []string{oneOf(providers...)}
+			}
+		}
+		c.Requests = append(c.Requests, r)
 	}
 	return c
 }
@@ -92,7 +105,10 @@ func (c *poolCase) judge(t *testing.T) (supports, split bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hw := parseHardware("", string(text), func(field, problem string) { t.Fatal(field, problem) })
+	hw, problems := Read("", string(text))
+	if problems != nil {
+		t.Fatal(problems)
+	}
 	if len(c.Sockets) > 0 {
 		hw.numa = &hostNUMA{}
 	}
@@ -103,15 +119,7 @@ func (c *poolCase) judge(t *testing.T) (supports, split bool) {
 		}
 		hw.numa.cells = append(hw.numa.cells, cell)
 	}
-	var mappings []Mapping
-	for suffix, providers := range c.Mapping {
-		id, err := ParseID(providers[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		mappings = append(mappings, Mapping{suffix, []ID{id}})
-	}
-	n := &NovaRequest{}
+	var requests []PCIRequest
 	for _, r := range c.Requests {
 		asked := PCIRequest{Count: r.Count, Policy: r.Policy, Specs: []PCISpec{{}}}
 		for key, value := range r.Spec {
@@ -119,13 +127,15 @@ func (c *poolCase) judge(t *testing.T) (supports, split bool) {
 		}
 		for i := range r.Count {
 			if r.Groups {
-				asked.Groups = append(asked.Groups, fmt.Sprintf("%s%d", r.ID, i))
+				group := fmt.Sprintf("%s%d", r.ID, i)
+				asked.Groups = append(asked.Groups, group)
+				asked.Providers = append(asked.Providers, c.Mapping[group]...)
 			}
 		}
-		n.PCI = append(n.PCI, asked)
+		requests = append(requests, asked)
 	}
-	var s pciSearch
-	ok, exception := s.support(&hw, n.On(mappings).PCI, c.Cells)
+	var s deviceSearch
+	ok, exception := s.support(&hw, requests, c.Cells)
 	if exception != nil {
 		t.Fatal(exception)
 	}

@@ -1,4 +1,4 @@
-package schedule
+package hardware
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 )
 
 // pciSearch assigns devices to requests (nova/pci/stats.py, PciDeviceStats). It is reusable.
-type pciSearch struct {
+type deviceSearch struct {
 	free  []int64 // left in each pool
 	pools []int   // pools that suit the request, by index, in the order of use
 	rest  []int
@@ -16,14 +16,14 @@ type pciSearch struct {
 
 // support reports whether all requests can be met together. ids are the host cells that the guest is on; empty
 // without a topology.
-func (s *pciSearch) support(hw *hardware, requests []PCIRequest, ids []int64) (bool, *python.Exception) {
+func (s *deviceSearch) support(hw *Host, requests []PCIRequest, ids []int64) (bool, *python.Exception) {
 	s.free = append(s.free[:0], hw.free...)
 	return s.apply(hw, requests, ids)
 }
 
 // apply takes the devices from s.free. On failure the devices of the requests before the failed one are already
 // taken.
-func (s *pciSearch) apply(hw *hardware, requests []PCIRequest, ids []int64) (bool, *python.Exception) {
+func (s *deviceSearch) apply(hw *Host, requests []PCIRequest, ids []int64) (bool, *python.Exception) {
 	for i := range requests {
 		r := &requests[i]
 		ok, err := s.filter(hw, r, ids)
@@ -46,7 +46,7 @@ func (s *pciSearch) apply(hw *hardware, requests []PCIRequest, ids []int64) (boo
 }
 
 // filter sets s.pools to the pools that together can meet a request; false if they cannot.
-func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *python.Exception) {
+func (s *deviceSearch) filter(hw *Host, r *PCIRequest, ids []int64) (bool, *python.Exception) {
 	s.pools = s.pools[:0]
 	for i := range hw.pools {
 		if hw.pools[i].matches(r.Specs) {
@@ -68,7 +68,7 @@ func (s *pciSearch) filter(hw *hardware, r *PCIRequest, ids []int64) (bool, *pyt
 // _filter_pools_based_on_placement_allocation; since 2024.1 also _assert_one_pool_per_rp_uuid). Nova also passes a
 // host if a provider's own pool is not among them but another pool has devices to spare; the compute then gives the
 // instance fewer devices.
-func (s *pciSearch) allocated(hw *hardware, r *PCIRequest) bool {
+func (s *deviceSearch) allocated(hw *Host, r *PCIRequest) bool {
 	if hw.split {
 		return false
 	}
@@ -91,7 +91,7 @@ func (p *pciPool) isReservedFrom(r *PCIRequest) bool {
 		p.remote && !r.AsksRemoteManaged()
 }
 
-func (s *pciSearch) left() (n int64) {
+func (s *deviceSearch) left() (n int64) {
 	for _, i := range s.pools {
 		n += s.free[i]
 	}
@@ -100,7 +100,7 @@ func (s *pciSearch) left() (n int64) {
 
 // near keeps the pools whose NUMA nodes suit the request's policy: the nearest ones, if they have enough devices,
 // else those that the policy also allows.
-func (s *pciSearch) near(hw *hardware, r *PCIRequest, ids []int64) *python.Exception {
+func (s *deviceSearch) near(hw *Host, r *PCIRequest, ids []int64) *python.Exception {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (s *pciSearch) near(hw *hardware, r *PCIRequest, ids []int64) *python.Excep
 
 // sockets sets s.nodes to the host cells on the same sockets as the given ones; none if some cell does not report its
 // socket.
-func (s *pciSearch) sockets(h *hostNUMA, ids []int64) *python.Exception {
+func (s *deviceSearch) sockets(h *hostNUMA, ids []int64) *python.Exception {
 	s.nodes = s.nodes[:0]
 	switch {
 	case h == nil:

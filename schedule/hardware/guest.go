@@ -1,6 +1,4 @@
-package schedule
-
-import "slices"
+package hardware
 
 // The CPU and thread policies, by Nova's names. An empty CPU policy means shared.
 const (
@@ -19,6 +17,16 @@ const (
 	PageLarge int64 = -2
 	PageAny   int64 = -3
 )
+
+// Guest is what an instance asks of a host's NUMA cells and PCI devices.
+type Guest struct {
+	// NUMA is the guest's topology; nil for none.
+	NUMA *InstanceNUMA `json:"numa,omitempty"`
+	// PCI are the requested devices.
+	PCI []PCIRequest `json:"pci,omitempty"`
+	// Networks that the NUMA cells must be near; nil for none.
+	Networks *NetworkNeeds `json:"networks,omitempty"`
+}
 
 // InstanceNUMA is the guest's NUMA topology with all values resolved, like an InstanceNUMATopology. It has at least
 // one cell.
@@ -46,7 +54,8 @@ type InstanceCell struct {
 	Threads string `json:"threads,omitempty"`
 }
 
-func (c *InstanceCell) pinned() bool { return c.Policy == CPUDedicated || c.Policy == CPUMixed }
+// Pinned reports whether the cell has dedicated CPUs by its policy.
+func (c *InstanceCell) Pinned() bool { return c.Policy == CPUDedicated || c.Policy == CPUMixed }
 
 func (c *InstanceCell) shared() bool { return c.Policy != CPUDedicated }
 
@@ -71,30 +80,6 @@ type PCIRequest struct {
 	Groups []string `json:"groups,omitempty"`
 	// Providers are the uuids of the groups' providers, in the order of Groups; nil before an allocation.
 	Providers []string `json:"providers,omitempty"`
-}
-
-// On gives the request with the providers that an allocation assigns to the groups of its devices.
-func (n *NovaRequest) On(mappings []Mapping) *NovaRequest {
-	if !n.mapsDevices() {
-		return n
-	}
-	out := *n
-	out.PCI = slices.Clone(n.PCI)
-	for i := range out.PCI {
-		r := &out.PCI[i]
-		r.Providers = nil
-		for _, suffix := range r.Groups {
-			if at := slices.IndexFunc(mappings, func(m Mapping) bool { return m.Suffix == suffix && len(m.Providers) > 0 }); at >= 0 {
-				r.Providers = append(r.Providers, mappings[at].Providers[0].String())
-			}
-		}
-	}
-	return &out
-}
-
-// mapsDevices reports whether request groups ask Placement for some of the devices.
-func (n *NovaRequest) mapsDevices() bool {
-	return slices.ContainsFunc(n.PCI, func(r PCIRequest) bool { return len(r.Groups) > 0 })
 }
 
 // PCISpec is a list of properties that a device must have. Values compare without case.

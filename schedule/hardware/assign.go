@@ -1,4 +1,4 @@
-package schedule
+package hardware
 
 import (
 	"cmp"
@@ -9,6 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+)
+
+// The filters that judge a Check, by Nova's names.
+const (
+	FilterNUMA = "NUMATopologyFilter"
+	FilterPCI  = "PciPassthroughFilter"
 )
 
 // Assignment is what an instance takes of a host's NUMA cells and PCI devices: which ones, and how much.
@@ -36,79 +42,42 @@ type AssignedDevices struct {
 	Count int64  `json:"count"`
 }
 
-// GuestCheck is what an instance asks of a host's NUMA cells and devices. NUMA and PCI say which of their filters
-// judge it. Of Nova, only NUMA, PCI and Networks are read.
-type GuestCheck struct {
-	Nova      *NovaRequest
-	NUMA, PCI bool
-}
-
-// guestText is a GuestCheck as JSON.
-type guestText struct {
-	NUMA      *InstanceNUMA `json:"numa,omitempty"`
-	PCI       []PCIRequest  `json:"pci,omitempty"`
-	Networks  *NetworkNeeds `json:"networks,omitempty"`
-	JudgeNUMA bool          `json:"judge_numa,omitempty"`
-	JudgePCI  bool          `json:"judge_pci,omitempty"`
+// Check is what an instance asks of a host, and which filters judge it.
+type Check struct {
+	Guest
+	JudgeNUMA bool `json:"judge_numa,omitempty"`
+	JudgePCI  bool `json:"judge_pci,omitempty"`
 }
 
 // Encode gives the check as JSON.
-func (g *GuestCheck) Encode() []byte {
-	b, err := json.Marshal(guestText{g.Nova.NUMA, g.Nova.PCI, g.Nova.Networks, g.NUMA, g.PCI})
+func (c *Check) Encode() []byte {
+	b, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // Texts and whole numbers do not fail.
 	}
 	return b
 }
 
-// DecodeGuest reads what Encode wrote.
-func DecodeGuest(b []byte) (*GuestCheck, error) {
-	var in guestText
-	if err := json.Unmarshal(b, &in); err != nil {
+// DecodeCheck reads what Encode wrote.
+func DecodeCheck(b []byte) (*Check, error) {
+	var c Check
+	if err := json.Unmarshal(b, &c); err != nil {
 		return nil, err
 	}
-	if in.NUMA != nil && len(in.NUMA.Cells) == 0 {
+	if c.NUMA != nil && len(c.NUMA.Cells) == 0 {
 		return nil, errors.New("numa.cells: must not be empty")
 	}
-	for i := range in.PCI {
-		if in.PCI[i].Count < 1 {
-			return nil, fmt.Errorf("pci[%d].count: is %d, must be at least 1", i, in.PCI[i].Count)
+	for i := range c.PCI {
+		if c.PCI[i].Count < 1 {
+			return nil, fmt.Errorf("pci[%d].count: is %d, must be at least 1", i, c.PCI[i].Count)
 		}
 	}
-	return &GuestCheck{Nova: &NovaRequest{NUMA: in.NUMA, PCI: in.PCI, Networks: in.Networks}, NUMA: in.JudgeNUMA, PCI: in.JudgePCI}, nil
-}
-
-// WithProviders gives an encoded GuestCheck with the providers of another allocation's mappings.
-func WithProviders(guest []byte, mappings []Mapping) ([]byte, error) {
-	g, err := DecodeGuest(guest)
-	if err != nil {
-		return nil, err
-	}
-	g.Nova = g.Nova.On(mappings)
-	return g.Encode(), nil
-}
-
-// Hardware is what is free of a host's NUMA cells and PCI devices.
-type Hardware struct {
-	left   hardware
-	limits numaLimits
-}
-
-// ReadHardware parses a host's texts (FactTexts.NUMATopology, FactTexts.PCIPools). The ratios are the allocation
-// ratios of its VCPU and MEMORY_MB. If a text cannot be read, nothing of it is free, and the error says why.
-func ReadHardware(numa, pci string, cpuRatio, ramRatio float64) (*Hardware, error) {
-	var err error
-	left := parseHardware(numa, pci, func(field, problem string) {
-		if err == nil {
-			err = fmt.Errorf("%s: %s", field, problem)
-		}
-	})
-	return &Hardware{left, numaLimits{cpuRatio, ramRatio}}, err
+	return &c, nil
 }
 
 // Lack says what an instance does not find on a host.
 type Lack struct {
-	// Filter is the filter that rejects the host.
+	// Filter is the filter that rejects the host: FilterNUMA or FilterPCI.
 	Filter string
 	// Resource names what is missing: "dedicated CPUs", "pages of 2048 KiB", "product_id=20b5".
 	Resource string
@@ -117,16 +86,16 @@ type Lack struct {
 }
 
 // Assign says what the instance would take of what is free, or what it lacks by the filters that judge it. If no
-// filter judges it, it takes what there is. Assign takes nothing.
-func (h *Hardware) Assign(g *GuestCheck) (*Assignment, *Lack) {
-	if lack := g.lack(&h.left, &h.limits); lack != nil {
+// filter judges it, it takes what there is.
+func (hw *Host) Assign(c *Check, ratios Ratios) (*Assignment, *Lack) {
+	if lack := hw.lack(c, ratios); lack != nil {
 		return nil, lack
 	}
-	after, cells, _ := h.left.assign(g.Nova, &h.limits)
+	after, cells, _ := hw.consume(&c.Guest, &ratios)
 	a := &Assignment{Cells: cells}
-	for i, free := range h.left.free {
+	for i, free := range hw.free {
 		if n := free - after.free[i]; n != 0 {
-			a.add(h.left.pools[i].name(), n)
+			a.add(hw.pools[i].name(), n)
 		}
 	}
 	return a, nil
@@ -142,16 +111,9 @@ func (a *Assignment) add(pool string, n int64) {
 	a.Devices = append(a.Devices, AssignedDevices{pool, n})
 }
 
-// Take takes an assignment. If some of it is not free, it takes nothing and reports false.
-func (h *Hardware) Take(a *Assignment) bool {
-	after, ok := h.left.less(a)
-	h.left = after
-	return ok
-}
-
-// less gives the hardware without an assignment. If a cell, page, dedicated CPU or device of it is not free, it gives
-// the hardware unchanged, and false. Memory and CPUs that may be overcommitted are not checked.
-func (hw *hardware) less(a *Assignment) (after hardware, ok bool) {
+// Without gives the host without an assignment. If a cell, page, dedicated CPU or device of it is not free, it gives the
+// host unchanged, and false. Memory and CPUs that may be overcommitted are not checked.
+func (hw *Host) Without(a *Assignment) (after Host, ok bool) {
 	after = *hw
 	if len(a.Cells) > 0 {
 		if hw.numa == nil {
@@ -215,67 +177,63 @@ func (p *PCIProperty) text() string {
 }
 
 // lack applies the filters as they are applied to a host; nil if they pass.
-func (g *GuestCheck) lack(hw *hardware, limits *numaLimits) *Lack {
-	n := g.Nova
-	if g.NUMA && n.NUMA != nil && !n.finds(hw, limits) {
-		what := n.numaLack(hw, *limits)
-		return &Lack{NUMAFilter, what, "not enough " + what}
+func (hw *Host) lack(c *Check, ratios Ratios) *Lack {
+	if c.JudgeNUMA && c.NUMA != nil && !hw.cellsFit(&c.Guest, ratios) {
+		what := hw.numaLack(&c.Guest, ratios)
+		return &Lack{FilterNUMA, what, "not enough " + what}
 	}
-	if !g.PCI {
+	if !c.JudgePCI {
 		return nil
 	}
-	var s pciSearch
-	for i := range n.PCI {
-		if ok, err := s.support(hw, n.PCI[:i+1], nil); !ok || err != nil {
-			r := &n.PCI[i]
+	var s deviceSearch
+	for i := range c.PCI {
+		if ok, err := s.support(hw, c.PCI[:i+1], nil); !ok || err != nil {
+			r := &c.PCI[i]
 			what, of := r.text(), ""
 			if len(r.Groups) > 0 {
 				of = " of the providers " + strings.Join(r.Providers, ", ")
 			}
-			return &Lack{PCIFilter, what, fmt.Sprintf("not enough devices %s%s: %d asked for, %d free", what, of, r.Count, max(0, s.left()))}
+			return &Lack{FilterPCI, what, fmt.Sprintf("not enough devices %s%s: %d asked for, %d free", what, of, r.Count, max(0, s.left()))}
 		}
 	}
 	return nil
 }
 
-// finds reports whether the guest's NUMA cells fit.
-func (n *NovaRequest) finds(hw *hardware, limits *numaLimits) bool {
-	if hw.numa == nil {
-		return false
-	}
-	s := numaSearch{need: n.NUMA, limits: limits, pci: n.PCI, nets: n.Networks}
-	ok, err := s.find(hw)
+// cellsFit is Search.CellsFit; what raises does not fit.
+func (hw *Host) cellsFit(g *Guest, ratios Ratios) bool {
+	var s Search
+	ok, err := s.CellsFit(hw, g, ratios)
 	return ok && err == nil
 }
 
 // numaLack says what keeps the guest's cells from fitting: they fit without it.
-func (n *NovaRequest) numaLack(hw *hardware, limits numaLimits) string {
-	relaxed := *n
-	finds := func(change func(c *InstanceCell)) bool {
-		numa := *n.NUMA
+func (hw *Host) numaLack(g *Guest, ratios Ratios) string {
+	relaxed := *g
+	fit := func(change func(c *InstanceCell)) bool {
+		numa := *g.NUMA
 		numa.Cells = slices.Clone(numa.Cells)
 		for i := range numa.Cells {
 			change(&numa.Cells[i])
 		}
 		relaxed.NUMA = &numa
-		return relaxed.finds(hw, &limits)
+		return hw.cellsFit(&relaxed, ratios)
 	}
 	as := func(*InstanceCell) {}
-	if relaxed.Networks = nil; finds(as) {
+	if relaxed.Networks = nil; fit(as) {
 		return "networks near the NUMA cells"
 	}
-	if relaxed.PCI = nil; finds(as) {
+	if relaxed.PCI = nil; fit(as) {
 		return "devices near the NUMA cells"
 	}
-	limits.cpuRatio, limits.ramRatio = math.Inf(1), math.Inf(1)
-	first := &n.NUMA.Cells[0]
-	if finds(func(c *InstanceCell) { c.CPUs, c.Dedicated, c.Policy = 0, 0, "" }) {
-		if first.pinned() {
+	ratios = Ratios{math.Inf(1), math.Inf(1)}
+	first := &g.NUMA.Cells[0]
+	if fit(func(c *InstanceCell) { c.CPUs, c.Dedicated, c.Policy = 0, 0, "" }) {
+		if first.Pinned() {
 			return "dedicated CPUs"
 		}
 		return "CPUs"
 	}
-	if finds(func(c *InstanceCell) { c.MemoryMB, c.PageSize = 0, 0 }) {
+	if fit(func(c *InstanceCell) { c.MemoryMB, c.PageSize = 0, 0 }) {
 		switch {
 		case first.PageSize > 0:
 			return fmt.Sprintf("pages of %d KiB", first.PageSize)

@@ -1,4 +1,4 @@
-package schedule
+package hardware
 
 import (
 	"cmp"
@@ -7,49 +7,49 @@ import (
 	"strings"
 )
 
-// HostCell is a NUMA cell of a host, for people. CPUs are as in "0-3,8".
-type HostCell struct {
+// CellSummary is a NUMA cell of a host, for people. CPUs are as in "0-3,8".
+type CellSummary struct {
 	ID, Socket                       int64
 	Shared, Dedicated, Pinned        string
 	CPUsUsed, MemoryMB, MemoryUsedMB int64
 	// Pages are by size, the smallest first.
-	Pages []HostPages
+	Pages []PagesSummary
 }
 
-// HostPages are a cell's memory pages of a size.
-type HostPages struct{ SizeKB, Total, Used, Reserved int64 }
+// PagesSummary are a cell's memory pages of a size.
+type PagesSummary struct{ SizeKB, Total, Used, Reserved int64 }
 
-// HostPool is a kind of a host's devices, named as in AssignedDevices. NUMACell is -1 if the pool is of none.
-type HostPool struct {
+// PoolSummary is a kind of a host's devices, named as in AssignedDevices. NUMACell is -1 if the pool is of none.
+type PoolSummary struct {
 	Devices        string
 	NUMACell, Free int64
 }
 
 // Cells describes the NUMA cells, with what was taken.
-func (h *Hardware) Cells() (cells []HostCell) {
-	if h.left.numa == nil {
+func (hw *Host) Cells() (cells []CellSummary) {
+	if hw.numa == nil {
 		return nil
 	}
-	for i := range h.left.numa.cells {
-		c := &h.left.numa.cells[i]
-		one := HostCell{
+	for i := range hw.numa.cells {
+		c := &hw.numa.cells[i]
+		one := CellSummary{
 			ID: c.id, Socket: c.socket, Shared: c.shared.String(), Dedicated: c.dedicated.String(), Pinned: c.pinned.String(),
 			CPUsUsed: c.cpuUsage, MemoryMB: c.memory, MemoryUsedMB: c.memoryUsed,
 		}
 		for _, p := range c.pages {
-			one.Pages = append(one.Pages, HostPages{p.size, p.total, p.used, p.reserved})
+			one.Pages = append(one.Pages, PagesSummary{p.size, p.total, p.used, p.reserved})
 		}
-		slices.SortFunc(one.Pages, func(a, b HostPages) int { return cmp.Compare(a.SizeKB, b.SizeKB) })
+		slices.SortFunc(one.Pages, func(a, b PagesSummary) int { return cmp.Compare(a.SizeKB, b.SizeKB) })
 		cells = append(cells, one)
 	}
 	return cells
 }
 
 // Pools describes the pools of devices, with what was taken.
-func (h *Hardware) Pools() (pools []HostPool) {
-	for i := range h.left.pools {
-		p := &h.left.pools[i]
-		one := HostPool{Devices: p.name(), NUMACell: -1, Free: h.left.free[i]}
+func (hw *Host) Pools() (pools []PoolSummary) {
+	for i := range hw.pools {
+		p := &hw.pools[i]
+		one := PoolSummary{Devices: p.name(), NUMACell: -1, Free: hw.free[i]}
 		if p.hasNode {
 			one.NUMACell = p.node
 		}

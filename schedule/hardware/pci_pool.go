@@ -1,4 +1,4 @@
-package schedule
+package hardware
 
 import (
 	"slices"
@@ -222,7 +222,7 @@ func (r *PCIRequest) AsksRemoteManaged() bool {
 }
 
 // freeAt counts the free devices of a NUMA cell.
-func (hw *hardware) freeAt(cell int64) (n int64) {
+func (hw *Host) freeAt(cell int64) (n int64) {
 	for i := range hw.pools {
 		if p := &hw.pools[i]; p.hasNode && p.node == cell {
 			n += hw.free[i]

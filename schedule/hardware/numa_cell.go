@@ -1,4 +1,4 @@
-package schedule
+package hardware
 
 import "cellgate/internal/python"
 
@@ -6,9 +6,6 @@ import "cellgate/internal/python"
 func notLoaded(field string) *python.Exception {
 	return python.Raise("NotImplementedError", "Cannot load '"+field+"' in the base class")
 }
-
-// numaLimits are the overcommit ratios of shared CPUs and memory.
-type numaLimits struct{ cpuRatio, ramRatio float64 }
 
 // Nova releases that changed how cells fit (InstanceNUMA.Release).
 const (
@@ -33,13 +30,13 @@ type guestCell struct {
 }
 
 // fits reports whether a guest's cell fits on a host's cell (nova/virt/hardware.py, _numa_fit_instance_cell).
-// overhead is how many CPUs the emulator needs there. limits may be nil.
-func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) (bool, *python.Exception) {
+// overhead is how many CPUs the emulator needs there. ratios may be nil.
+func (g *guestCell) fits(h *hostNUMA, at int, ratios *Ratios, overhead int) (bool, *python.Exception) {
 	c := &h.cells[at]
 	if !g.memoryFits(c) {
 		return false, nil
 	}
-	if g.pinned() {
+	if g.Pinned() {
 		if h.noCPUs {
 			return false, notLoaded("pcpuset")
 		}
@@ -50,7 +47,7 @@ func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) 
 	if g.shared() && g.CPUs > c.nShared {
 		return false, nil
 	}
-	if g.pinned() {
+	if g.Pinned() {
 		if g.Dedicated+overhead > c.freeCPUs {
 			return false, nil
 		}
@@ -65,9 +62,9 @@ func (g *guestCell) fits(h *hostNUMA, at int, limits *numaLimits, overhead int) 
 		}
 		g.id, g.packed, g.reserved = c.id, at, overhead
 	}
-	if g.shared() && limits != nil {
-		if float64(c.cpuUsage+int64(g.CPUs)) > float64(c.nShared)*limits.cpuRatio ||
-			float64(c.memoryUsed+g.MemoryMB) > float64(c.memory)*limits.ramRatio {
+	if g.shared() && ratios != nil {
+		if float64(c.cpuUsage+int64(g.CPUs)) > float64(c.nShared)*ratios.CPU ||
+			float64(c.memoryUsed+g.MemoryMB) > float64(c.memory)*ratios.RAM {
 			return false, nil
 		}
 	}
@@ -93,7 +90,7 @@ func (g *guestCell) packs(c *hostCell, overhead int) bool {
 // memoryFits checks memory that is not overcommitted, and sets the page size if the request left it open.
 func (g *guestCell) memoryFits(c *hostCell) bool {
 	memory := g.MemoryMB * 1024
-	free := g.pinned() && g.release >= releasePinnedPages
+	free := g.Pinned() && g.release >= releasePinnedPages
 	switch {
 	case g.pageSize != 0:
 		size := c.pageFor(g.pageSize, memory)
