@@ -329,7 +329,7 @@ func TestReadSetOf_AnyBatch_NamesEachRowOnce(t *testing.T) {
 		{},
 	})
 	want := ReadSet{
-		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8", "h9", "h10", "p1", "h11", "h12"}, Names: []NameRef{{ClassName, "CUSTOM_A"}}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Landings: []Landing{{"c1", ""}, {"c5", "h3"}},
+		Hosts: []string{"h1", "h2", "h3", "h4", "h6", "h7", "h8", "h9", "h10", "p1", "h11", "h12"}, Names: []NameRef{{ClassName, "CUSTOM_A"}}, Namespaces: []string{"h4"}, HostClaims: []string{"h1"}, Aligned: []string{"h1"}, Claims: []string{"c1", "c2", "c3", "c4", "c5", "c6", "c7"}, Landings: []Landing{{"c1", ""}, {"c5", "h3"}},
 		Consumers: []string{"i1", "i2", "i3", "i5", "i6", "i7", "i8", "i10"}, Groups: []string{"g1"}, Pins: []string{"g1", "g3"}, Gate: true,
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -89,7 +89,7 @@ func (t *transaction) alignInstances(h *Host, p *PutHost, o *Outcome) {
 	}
 	for _, id := range t.liveOn(h.UUID) {
 		c := t.view.Claims[id]
-		if _, ok := exist[c.ConsumerUUID]; !ok && c.TransferredFrom == "" && c.goesWithout(p.Host.Imported) && !t.isMovedByNova(c.ConsumerUUID) {
+		if _, ok := exist[c.ConsumerUUID]; !ok && c.GoesWithout(p.Host.Imported) && !t.isMovedByNova(c.ConsumerUUID) {
 			if p.mayPredate(c) {
 				o.NewerClaimsSkipped++
 				continue
@@ -100,10 +100,11 @@ func (t *transaction) alignInstances(h *Host, p *PutHost, o *Outcome) {
 	}
 }
 
-// goesWithout reports whether a live claim ends when a state lacks its instance. An agent may miss an instance for a
-// while; Nova's tables do not. So an import also ends a request's claim, if it had the instance before.
-func (c *Claim) goesWithout(imported bool) bool {
-	return c.Adopted || imported && c.State == Confirmed && c.Seen
+// GoesWithout reports whether a live claim ends when a state lacks its instance. An agent may miss an instance for a
+// while; Nova's tables do not. So an import also ends a request's claim, if it had the instance before. A transferred
+// claim is not its instance's own.
+func (c *Claim) GoesWithout(imported bool) bool {
+	return c.TransferredFrom == "" && (c.Adopted || imported && c.State == Confirmed && c.Seen)
 }
 
 // mayPredate reports whether an import's rows may be older than a claim's last write.

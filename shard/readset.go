@@ -3,7 +3,7 @@ package shard
 // ReadSetOf names the rows that a batch reads.
 func ReadSetOf(ops []Op) ReadSet {
 	var f ReadSet
-	var hostClaims, groups, pins, namespaces names
+	var hostClaims, aligned, groups, pins, namespaces names
 	var hardware map[string]bool // claims of the batch that ask for hardware
 	hosts, claims, consumers := make(names, len(ops)), make(names, len(ops)), make(names, len(ops))
 	for i := range ops {
@@ -13,6 +13,9 @@ func ReadSetOf(ops []Op) ReadSet {
 			f.Gate = true
 			hosts.add(&f.Hosts, op.PutHost.Host.UUID)
 			hostClaims.add(&f.HostClaims, op.PutHost.Host.UUID)
+			if !op.PutHost.Host.InstancesUnknown {
+				aligned.add(&f.Aligned, op.PutHost.Host.UUID)
+			}
 			for _, i := range op.PutHost.Instances {
 				consumers.add(&f.Consumers, i.UUID)
 			}

@@ -4,7 +4,9 @@ package shard
 // into a View:
 //
 //   - every host named, with its usage and its AdminState; if it is in HostClaims, the
-//     live claims on it, and those that were transferred from their consumers;
+//     live claims on it; if it is also in Aligned, for a state that lists its
+//     instances, the live claims that were transferred from the consumers of claims
+//     on it that may end (Claim.GoesWithout);
 //   - every claim named by id, with its host and usage;
 //   - for each claim in Landings that is in a hard group, every live claim of its
 //     instance (Claim.Instance), in its group, and of the group's Members: an
@@ -24,6 +26,7 @@ package shard
 type ReadSet struct {
 	Hosts      []string
 	HostClaims []string
+	Aligned    []string
 	Claims     []string
 	Landings   []Landing
 	Consumers  []string

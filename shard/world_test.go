@@ -68,8 +68,12 @@ func (w *world) read(f ReadSet) *View {
 	for _, id := range f.HostClaims {
 		host(id)
 		live(v.LiveByHost, id, func(c *Claim) bool { return c.HostUUID == id })
+	}
+	for _, id := range f.Aligned {
 		for _, cid := range v.LiveByHost[id] {
-			transferred(w.claims[cid].ConsumerUUID)
+			if c := w.claims[cid]; c.GoesWithout(true) {
+				transferred(c.ConsumerUUID)
+			}
 		}
 	}
 	for _, id := range f.Claims {

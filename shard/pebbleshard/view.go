@@ -23,8 +23,12 @@ func (s *Store) view(f shard.ReadSet) (*shard.View, error) {
 	for _, id := range f.HostClaims {
 		r.host(id)
 		v.LiveByHost[id] = r.claims(s.rows.byHost.claims(id))
+	}
+	for _, id := range f.Aligned {
 		for _, c := range v.LiveByHost[id] {
-			r.transferred(s.rows.claims[c].ConsumerUUID)
+			if c := s.rows.claims[c]; c.GoesWithout(true) {
+				r.transferred(c.ConsumerUUID)
+			}
 		}
 	}
 	for _, id := range f.Claims {

@@ -41,7 +41,7 @@ func TestEndedClaimsAreNotReadForLiveOnes(t *testing.T) {
 		"Load":                    {sql: pageClaims, args: []any{"", loadPage}},
 		"FindClaims":              {sql: findKeys, args: []any{"0", "9", "", loadPage}},
 		"FindClaims of a project": {sql: findKeys, args: []any{"0", "9", "nobody's", loadPage}},
-		"a host's report":         {sql: postgres.hinted(readHeldOnHosts), args: []any{uuids}},
+		"a host's report":         {sql: postgres.hinted(readClaimsOfHosts), args: []any{uuids}},
 	} {
 		var text []byte
 		if err := c.QueryRow(t.Context(), "EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) "+q.sql, q.args...).Scan(&text); err != nil {

@@ -11,7 +11,7 @@ import (
 // names are the rows that a transaction locks and reads: the read set of its operations, and the additional rows that
 // earlier tries found. Lists are sorted, without duplicates.
 type names struct {
-	hosts, hostClaims, consumers, groups, pins, namespaces, custom []string
+	hosts, hostClaims, aligned, consumers, groups, pins, namespaces, custom []string
 	// gate: the gate is read; movesGate: it is also locked.
 	gate, movesGate bool
 	// claims are keys.
@@ -32,7 +32,7 @@ type names struct {
 func (s *Store) namesOf(ops []shard.Op) *names {
 	f := shard.ReadSetOf(ops)
 	n := &names{
-		hosts: f.Hosts, hostClaims: f.HostClaims, consumers: f.Consumers, groups: f.Groups, pins: f.Pins, namespaces: f.Namespaces, gate: f.Gate, movesGate: f.MovesGate,
+		hosts: f.Hosts, hostClaims: f.HostClaims, aligned: f.Aligned, consumers: f.Consumers, groups: f.Groups, pins: f.Pins, namespaces: f.Namespaces, gate: f.Gate, movesGate: f.MovesGate,
 		claims: keysOf(f.Claims), landings: f.Landings, guarded: map[string]bool{}, fill: map[string]bool{}, released: map[string]string{},
 	}
 	for _, name := range f.Names {
@@ -79,7 +79,7 @@ func unkeepable(s string) bool { return !keepable(s) }
 
 func (n *names) tidy() {
 	n.claims = slices.DeleteFunc(n.claims, unkeepable)
-	for _, l := range []*[]string{&n.hosts, &n.hostClaims, &n.consumers, &n.groups, &n.pins, &n.namespaces, &n.custom} {
+	for _, l := range []*[]string{&n.hosts, &n.hostClaims, &n.aligned, &n.consumers, &n.groups, &n.pins, &n.namespaces, &n.custom} {
 		*l = slices.DeleteFunc(*l, unkeepable)
 		slices.Sort(*l)
 		*l = slices.Compact(*l)

@@ -57,10 +57,8 @@ const (
 
 	readClaimsOfHosts = `SELECT c.body FROM claims@claims_by_host c WHERE c.host_uuid = ANY($1::text[])`
 
-	// readHeldOnHosts also reads the claims that were transferred from the consumers of the claims on the hosts.
-	readHeldOnHosts = `SELECT body FROM (` + readClaimsOfHosts + `
-UNION ALL SELECT m.body FROM claims@claims_by_host c INNER LOOKUP JOIN transfers t ON t.first_consumer = c.consumer_uuid
-INNER LOOKUP JOIN claims m ON m.claim_key = t.claim_key WHERE c.host_uuid = ANY($1::text[])) AS held WHERE $1::text[] IS NOT NULL`
+	readTransferred = `SELECT c.body FROM transfers t INNER LOOKUP JOIN claims c ON c.claim_key = t.claim_key
+WHERE t.first_consumer = ANY($1::text[])`
 
 	// readStanding reads claims by key, by consumer, and by first consumer, as of one moment: a claim that ends moves
 	// from one table to the other. The outermost WHERE gives CockroachDB of the 20.2 line the types of parameters.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,8 +53,7 @@ type question struct {
 	scan func(pgx.Rows) error
 }
 
-// lockAndRead begins a transaction, and locks and reads the named rows in one trip. A second trip reads host rows
-// that are not cached.
+// lockAndRead begins a transaction, and locks and reads the named rows in one trip. It then reads the details.
 func (l *lane) lockAndRead(ctx context.Context, c *pgx.Conn, n *names) (*picture, error) {
 	p := newPicture(n)
 	questions := l.questions(p, n)
@@ -65,7 +65,7 @@ func (l *lane) lockAndRead(ctx context.Context, c *pgx.Conn, n *names) (*picture
 	if err := answers(c.SendBatch(ctx, b), questions); err != nil {
 		return nil, err
 	}
-	return p, l.details(ctx, c, p)
+	return p, l.details(ctx, c, p, n)
 }
 
 // answers reads the results of a batch: of its first statement, then of the questions.
@@ -130,7 +130,7 @@ func (l *lane) questions(p *picture, n *names) []question {
 		all = append(all, question{hinted(readStanding), []any{append([]string{}, n.claims...), append([]string{}, n.consumers...)}, claims})
 	}
 	ask(n.groups, hinted(readMembers), claims)
-	ask(n.hostClaims, hinted(readHeldOnHosts), claims)
+	ask(n.hostClaims, hinted(readClaimsOfHosts), claims)
 	return all
 }
 
@@ -165,8 +165,11 @@ func (p *picture) add(c *shard.Claim) error {
 	return nil
 }
 
-// details reads the host rows that are missing; without any it makes no trip.
-func (l *lane) details(ctx context.Context, c *pgx.Conn, p *picture) error {
+// details reads the host rows that are not cached, and transferred claims; without any it makes no trip.
+func (l *lane) details(ctx context.Context, c *pgx.Conn, p *picture, n *names) error {
+	if err := l.transferred(ctx, c, p, n); err != nil {
+		return err
+	}
 	var missing []string
 	for id, g := range p.generations {
 		if h := l.store.hosts.get(id, g); h != nil {
@@ -183,6 +186,26 @@ func (l *lane) details(ctx context.Context, c *pgx.Conn, p *picture) error {
 		p.hosts[h.UUID] = h
 	}
 	return err
+}
+
+// transferred reads the claims that were transferred from the consumers of claims that a state may end; without any it
+// makes no trip. The read trip has those of the named consumers, which most claims on an aligned host are of.
+func (l *lane) transferred(ctx context.Context, c *pgx.Conn, p *picture, n *names) error {
+	var consumers []string
+	for _, claim := range p.claims {
+		if has(n.aligned, claim.HostUUID) && claim.State.Live() && claim.GoesWithout(true) && !has(n.consumers, claim.ConsumerUUID) {
+			consumers = append(consumers, claim.ConsumerUUID)
+		}
+	}
+	if len(consumers) == 0 {
+		return nil
+	}
+	slices.Sort(consumers)
+	rows, err := c.Query(ctx, l.store.grammar.hinted(readTransferred), consumers)
+	if err != nil {
+		return err
+	}
+	return scanBodies(rows, "claims", rowcodec.Claim, p.add)
 }
 
 // view gives the View for Decide. It shares only the rows.

@@ -109,7 +109,7 @@ func (l *swapLane) readUnlocked(ctx context.Context, c *pgx.Conn, n *names) (*pi
 	if err := answers(c.SendBatch(ctx, b), questions); err != nil {
 		return nil, err
 	}
-	return p, l.details(ctx, c, p)
+	return p, l.details(ctx, c, p, n)
 }
 
 // swapHosts begins the transaction with the hosts, in the order of their uuids. In any other order, two transactions
