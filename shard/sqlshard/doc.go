@@ -7,6 +7,8 @@
 //	shard.Decide
 //	write the rows and the journal entry; COMMIT  one trip
 //
+// A further trip reads rows of hosts that are not cached, and claims transferred from instances that a state lacks.
+//
 // A row has the columns that SQL searches, locks or sorts by, and a body that
 // rowcodec encodes (docs/adr/0013).
 //
