@@ -26,7 +26,8 @@ type deviceJudge struct {
 	by     judging
 	row    *row
 	nova   *NovaRequest
-	search hardware.Search // its Stop also ends treeSearch
+	search *hardware.Search // nil until it is needed: few searches of trees judge devices
+	stop   func() bool      // treeSearch's, too
 }
 
 func (j *deviceJudge) begin(r *row, n *NovaRequest, by judging) {
@@ -46,6 +47,9 @@ func (j *deviceJudge) pass(mappings []Mapping) (bool, *python.Exception) {
 	if hw == nil {
 		return false, nil
 	}
+	if j.search == nil {
+		j.search = &hardware.Search{Stop: j.stop}
+	}
 	g := WithProviders(&j.nova.Guest, mappings)
 	if j.by.pci {
 		if ok, err := j.search.DevicesFit(hw, g); !ok || err != nil {
@@ -62,7 +66,7 @@ func (j *deviceJudge) pass(mappings []Mapping) (bool, *python.Exception) {
 // after TreeFilter. Each check looks for an allocation candidate that the filters before it accept, too.
 func (s *scan) judgeDevices() {
 	by := judging{}
-	s.trees.devices.search.Stop = s.stop
+	s.trees.devices.stop = s.stop
 	for _, filter := range s.late {
 		by.numa, by.pci = by.numa || filter == NUMAFilter, by.pci || filter == PCIFilter
 		asked := by

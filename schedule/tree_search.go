@@ -240,7 +240,7 @@ func (s *treeSearch) place(n int) bool {
 		if s.steps++; s.steps > maxTreeSteps || s.err != nil {
 			return false
 		}
-		if s.steps%stopEverySteps == 0 && s.devices.search.Stop != nil && s.devices.search.Stop() {
+		if s.steps%stopEverySteps == 0 && s.devices.stop != nil && s.devices.stop() {
 			s.err = hardware.Stopped
 			return false
 		}
