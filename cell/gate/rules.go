@@ -200,7 +200,7 @@ func (r Rules) hold(g *shard.Gate, e Evidence, v *Judgement) {
 	settle := r.Settle << min(max(g.Falls, 0), maxFalls)
 	held := e.now.Sub(v.Want.HeldSince)
 	if held < settle {
-		v.waitsFor = append(v.waitsFor, fmt.Sprintf("all holds since %s, it has to for %v", v.Want.HeldSince.UTC().Format(time.RFC3339), settle))
+		v.waitsFor = append(v.waitsFor, fmt.Sprintf("every condition holds since %s, and must for %v", v.Want.HeldSince.UTC().Format(time.RFC3339), settle))
 	}
 	if why := e.unclaimedSince(v.Want.HeldSince); why != "" {
 		v.waitsFor = append(v.waitsFor, why)

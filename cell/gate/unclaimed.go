@@ -31,12 +31,12 @@ func (e *Evidence) unclaimedSince(held time.Time) string {
 	for i := range e.reports {
 		u := e.reports[i].unclaimed
 		if u != nil && u.settled.Before(held) {
-			return "it is looked which instances of Nova's tables have no claim"
+			return "a gateway is checking which instances of Nova's tables have no claim"
 		}
 		looked = looked || u != nil
 	}
 	if !looked {
-		return "no gateway that imports has looked which instances of Nova's tables have no claim"
+		return "no gateway that imports has checked which instances of Nova's tables have no claim"
 	}
 	return ""
 }

@@ -39,11 +39,11 @@ func TestTheGateWaitsForInstancesWithoutAClaim(t *testing.T) {
 		sent []*unclaimed
 		want string // what the gate waits for; "" if it moves
 	}{
-		{"nobody has looked", []*unclaimed{nil}, "no gateway that imports has looked"},
-		{"what there was before is not settled", []*unclaimed{{settled: since.Add(-time.Second)}}, "it is looked which instances"},
+		{"nobody has looked", []*unclaimed{nil}, "no gateway that imports has checked"},
+		{"what there was before is not settled", []*unclaimed{{settled: since.Add(-time.Second)}}, "a gateway is checking which instances"},
 		{"all of before is settled", []*unclaimed{{settled: since}}, ""},
 		{"another gateway does not import", []*unclaimed{nil, {settled: since}}, ""},
-		{"the worst of two counts", []*unclaimed{{settled: since}, {settled: since.Add(-time.Second)}}, "it is looked which instances"},
+		{"the worst of two counts", []*unclaimed{{settled: since}, {settled: since.Add(-time.Second)}}, "a gateway is checking which instances"},
 		{"two looks found some", []*unclaimed{named}, "5 instances of Nova's tables have no claim in the shard: i1 on h1, i2 on h1, i3 on h2, …"},
 		{"one", []*unclaimed{{settled: since, count: 1, first: []string{"i1 on h1"}}}, "1 instance of Nova's tables has no claim in the shard: i1 on h1"},
 	} {

@@ -75,12 +75,12 @@ func TestDoctorUpgrade_DatabaseOfAnotherCell_Fails(t *testing.T) {
 func TestDoctorUpgrade_LegacyCell_ShowsItsGate(t *testing.T) {
 	cell := (&listingCell{}).registered(1, 2)
 	cell.gate = &cellgatev1.Gate{
-		State: cellgatev1.Gate_SHADOW, Reason: "all are new", WaitsFor: []string{"all holds since then"},
+		State: cellgatev1.Gate_SHADOW, Reason: "all are new", WaitsFor: []string{"every condition holds since then"},
 	}
 	c := newNovaCell(t, legacytest.MariaDB, 3, cell.serve(t))
 	c.cell.Exec(t, "UPDATE services SET forced_down = true WHERE id = 3")
 	rows := diagnoses(t, exitDone, "upgrade", "--config", c.config)
-	must(t, rows, "cell1 gate", noted, "is SHADOW: all are new; it waits for all holds since then")
+	must(t, rows, "cell1 gate", noted, "is SHADOW: all are new; it waits for every condition holds since then")
 	must(t, rows, "cell1 host host3", warned, "it does not block the gate: it is forced down")
 	cell.gate = &cellgatev1.Gate{State: cellgatev1.Gate_LEGACY, Pin: cellgatev1.Gate_LEGACY, PinReason: "rack 7", WaitsFor: []string{"an operator holds it at LEGACY"}}
 	must(t, diagnoses(t, exitDone, "upgrade", "--config", c.config), "cell1 gate", noted, "pinned: rack 7")
