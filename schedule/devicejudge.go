@@ -21,7 +21,7 @@ func (r *Request) judging(rules *Rules) judging {
 
 // deviceJudge applies NUMATopologyFilter and PciPassthroughFilter to the providers that the groups of PCI devices get
 // on a host, as Nova does for each allocation candidate (nova/scheduler/filters/__init__.py, CandidateFilterMixin,
-// since 2023.1). The zero value is ready and reusable.
+// since 2023.1). The zero value is ready and reusable, with one stop.
 type deviceJudge struct {
 	by     judging
 	row    *row

@@ -6,7 +6,7 @@ import (
 	"cellgate/internal/python"
 )
 
-// pciSearch assigns devices to requests (nova/pci/stats.py, PciDeviceStats). It is reusable.
+// deviceSearch assigns devices to requests (nova/pci/stats.py, PciDeviceStats). It is reusable.
 type deviceSearch struct {
 	free  []int64 // left in each pool
 	pools []int   // pools that suit the request, by index, in the order of use

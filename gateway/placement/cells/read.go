@@ -42,9 +42,8 @@ func (b *Backend) Providers(ctx context.Context, q placement.ProviderQuery) ([]*
 		named = []string{q.InTree}
 	}
 	if at, unknown := b.knownCells(named); len(at) > 0 && len(unknown) == 0 {
-		cells := slices.DeleteFunc(slices.Clone(b.Cells.All), func(c *cellclient.Cell) bool {
-			return !slices.Contains(slices.Collect(maps.Values(at)), c)
-		})
+		holders := slices.Collect(maps.Values(at))
+		cells := slices.DeleteFunc(slices.Clone(b.Cells.All), func(c *cellclient.Cell) bool { return !slices.Contains(holders, c) })
 		out, silent, err := b.providersOf(ctx, cells, req, len(named))
 		if err = cmp.Or(err, silent.err()); err != nil || len(out) >= len(named) {
 			return out, err

@@ -1312,7 +1312,7 @@ type Guest struct {
 	// A hardware.Check, encoded.
 	Hardware []byte `protobuf:"bytes,3,opt,name=hardware,proto3" json:"hardware,omitempty"`
 	Awaited  bool   `protobuf:"varint,4,opt,name=awaited,proto3" json:"awaited,omitempty"`
-	// A schedule.Assignment as JSON; empty for none.
+	// A hardware.Assignment as JSON; empty for none.
 	Assigned      []byte `protobuf:"bytes,5,opt,name=assigned,proto3" json:"assigned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
