@@ -46,7 +46,7 @@ func (o *operator) match(v string) (bool, *python.Exception) {
 	}
 	if len(o.args) == 0 {
 		if o.op == "<or>" {
-			return false, python.Raise("IndexError", "pop from empty list")
+			return false, python.NewException("IndexError", "pop from empty list")
 		}
 		return false, nil
 	}

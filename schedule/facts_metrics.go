@@ -94,13 +94,13 @@ func metricValue(at int, v *python.Value) (float64, *python.Exception) {
 		n *= 100
 	case ok:
 	case v.Kind == python.KindNone && percent:
-		return 0, python.Raise("TypeError", "unsupported operand type(s) for *: 'NoneType' and 'int'")
+		return 0, python.NewException("TypeError", "unsupported operand type(s) for *: 'NoneType' and 'int'")
 	case v.Kind == python.KindNone:
 		return 0, python.ValueError("Field `value' cannot be None")
 	case v.Kind == python.KindDict && percent:
-		return 0, python.Raise("TypeError", "unsupported operand type(s) for *: 'dict' and 'int'")
+		return 0, python.NewException("TypeError", "unsupported operand type(s) for *: 'dict' and 'int'")
 	case v.Kind != python.KindText:
-		return 0, python.Raise("TypeError", "int() argument must be a string, a bytes-like object or a real number, not '"+v.TypeName()+"'")
+		return 0, python.NewException("TypeError", "int() argument must be a string, a bytes-like object or a real number, not '"+v.TypeName()+"'")
 	default:
 		s := v.Text
 		if percent {
@@ -115,7 +115,7 @@ func metricValue(at int, v *python.Value) (float64, *python.Exception) {
 	case math.IsNaN(n):
 		return 0, python.ValueError("cannot convert float NaN to integer")
 	case math.IsInf(n, 0):
-		return 0, python.Raise("OverflowError", "cannot convert float infinity to integer")
+		return 0, python.NewException("OverflowError", "cannot convert float infinity to integer")
 	}
 	return math.Trunc(n), nil
 }

@@ -29,7 +29,7 @@ func (s *scan) cidrFilter() {
 		}
 		f := r.host.Facts
 		if f == nil || f.Unfilled || !f.ip.IsValid() {
-			return false, python.Raise("AddrFormatError", "failed to detect a valid IP address from None")
+			return false, python.NewException("AddrFormatError", "failed to detect a valid IP address from None")
 		}
 		return network.Contains(f.ip), nil
 	})
@@ -40,11 +40,11 @@ func (s *scan) cidrFilter() {
 func readNetwork(near, cidr []string) (netip.Prefix, *python.Exception) {
 	for i, hint := range [][]string{near, cidr} {
 		if len(hint) != 1 {
-			return netip.Prefix{}, python.Raise("TypeError", fmt.Sprintf("sequence item %d: expected str instance, CoercedList found", i))
+			return netip.Prefix{}, python.NewException("TypeError", fmt.Sprintf("sequence item %d: expected str instance, CoercedList found", i))
 		}
 	}
 	s := near[0] + cidr[0]
-	bad := python.Raise("AddrFormatError", "invalid IPNetwork "+s)
+	bad := python.NewException("AddrFormatError", "invalid IPNetwork "+s)
 	host, length, has := strings.Cut(s, "/")
 	ip, ok := readAddress(host)
 	if !ok {

@@ -48,7 +48,7 @@ func (s *scan) imageNeeds() (*imageNeeds, *python.Exception) {
 		known, ok := canonical(asked[i])
 		if !ok {
 			class := []string{"InvalidArchitectureName", "InvalidHypervisorVirtType", "InvalidVirtualMachineMode"}[i]
-			return nil, python.Raise(class, strconv.Quote(asked[i])+" is not valid")
+			return nil, python.NewException(class, strconv.Quote(asked[i])+" is not valid")
 		}
 		n.names[i] = known
 	}

@@ -17,7 +17,7 @@ func (s *scan) jsonFilter() {
 		return
 	}
 	var q *jsonTerm
-	err := python.Raise("TypeError", "<class 'oslo_versionedobjects.fields.CoercedList'> can't be decoded")
+	err := python.NewException("TypeError", "<class 'oslo_versionedobjects.fields.CoercedList'> can't be decoded")
 	if len(hint) == 1 {
 		var v python.Value
 		var bad error
@@ -99,9 +99,9 @@ func readTerm(v *python.Value) *jsonTerm {
 		}
 		t.readQuestion(letters)
 	case python.KindDict:
-		t.raises = python.Raise("KeyError", "0")
+		t.raises = python.NewException("KeyError", "0")
 	default:
-		t.raises = python.Raise("TypeError", "'"+v.TypeName()+"' object is not subscriptable")
+		t.raises = python.NewException("TypeError", "'"+v.TypeName()+"' object is not subscriptable")
 	}
 	return t
 }
@@ -111,10 +111,10 @@ var jsonOperators = []string{"=", "<", ">", "in", "<=", ">=", "not", "or", "and"
 func (t *jsonTerm) readQuestion(l []python.Value) {
 	switch cmd := &l[0]; {
 	case cmd.Kind == python.KindList || cmd.Kind == python.KindDict:
-		t.raises = python.Raise("TypeError", "unhashable type: '"+cmd.TypeName()+"'")
+		t.raises = python.NewException("TypeError", "unhashable type: '"+cmd.TypeName()+"'")
 		return
 	case cmd.Kind != python.KindText || !slices.Contains(jsonOperators, cmd.Text):
-		t.raises = python.Raise("KeyError", cmd.Repr())
+		t.raises = python.NewException("KeyError", cmd.Repr())
 		return
 	}
 	t.op = l[0].Text
@@ -180,7 +180,7 @@ func (t *jsonTerm) lookUp(r *row) (python.Value, *python.Exception) {
 		case python.KindDict:
 			v = v.Dict.Get(key)
 		default:
-			return python.Value{}, python.Raise("AttributeError", "'"+v.TypeName()+"' object has no attribute 'get'")
+			return python.Value{}, python.NewException("AttributeError", "'"+v.TypeName()+"' object has no attribute 'get'")
 		}
 	}
 	return v, nil
@@ -239,7 +239,7 @@ func ordered(op string, a, b *python.Value) (bool, *python.Exception) {
 		}
 		return holds(op, len(a.List) < len(b.List), len(a.List) == len(b.List)), nil
 	}
-	return false, python.Raise(
+	return false, python.NewException(
 		"TypeError",
 		"'"+op+"' not supported between instances of '"+a.TypeName()+"' and '"+b.TypeName()+"'",
 	)

@@ -10,7 +10,7 @@ func (s *scan) metricsFilter() {
 	s.perHost(MetricsFilter, func(r *row) (bool, *python.Exception) {
 		f := r.host.Facts
 		if f != nil && f.Unfilled {
-			return false, python.Raise("TypeError", "'NoneType' object is not iterable")
+			return false, python.NewException("TypeError", "'NoneType' object is not iterable")
 		}
 		for i := range setting {
 			if m := r.metric(metricIndex(setting[i].Name)); m == nil {

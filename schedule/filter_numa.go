@@ -13,7 +13,7 @@ func (s *scan) numaFilter() {
 	n := s.nova
 	if n.Image == nil && s.options.StrictNova {
 		s.perHost(NUMAFilter, func(*row) (bool, *python.Exception) {
-			return false, python.Raise("AttributeError", "'NoneType' object has no attribute 'properties'")
+			return false, python.NewException("AttributeError", "'NoneType' object has no attribute 'properties'")
 		})
 		return
 	}

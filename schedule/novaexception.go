@@ -74,7 +74,7 @@ func (s *scan) unweighable(c *chunk, m uint64) {
 // noRatio raises for a compute that has not reported and so has no allocation ratio.
 func (s *scan) noRatio(*weigher, *row) *python.Exception { return noOwnRatio }
 
-var noOwnRatio = python.Raise("TypeError", "unsupported operand type(s) for *: 'int' and 'NoneType'")
+var noOwnRatio = python.NewException("TypeError", "unsupported operand type(s) for *: 'int' and 'NoneType'")
 
 // strictly gives the exception that Nova raises first.
 func (s *scan) strictly() *NovaException {

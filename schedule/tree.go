@@ -63,7 +63,7 @@ func (t *Tree) spreads(trait string, of []string) bool {
 // groups reports whether there are suffixed groups.
 func (t *Tree) groups() bool { return t != nil && len(t.Groups) > 0 }
 
-var errTooManyWays = python.Raise("TimeoutError", "too many ways to place groups on providers")
+var errTooManyWays = python.NewException("TimeoutError", "too many ways to place groups on providers")
 
 // treeFilter adds the checks of TreeFilter. Without groups it only judges hosts that passed some check because of
 // their children.

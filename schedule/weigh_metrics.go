@@ -99,13 +99,13 @@ func (s *scan) unmeasured(w *weigher, r *row) *python.Exception {
 		case m == nil && !s.options.MetricsRequired && set.Ratio*multiplier != 0:
 			return nil // It weighs as unavailable; Nova skips the remaining metrics.
 		case m == nil && s.options.MetricsRequired:
-			return python.Raise(
+			return python.NewException(
 				"ComputeHostMetricNotFound",
 				"Metric "+set.Name+" could not be found on the compute host node "+
 					r.host.ServiceHost+"."+r.host.NodeName+".",
 			)
 		case m != nil && !m.hasValue:
-			return python.Raise("NotImplementedError", "Cannot load 'value' in the base class")
+			return python.NewException("NotImplementedError", "Cannot load 'value' in the base class")
 		}
 	}
 	return nil

@@ -3,11 +3,11 @@ package python
 // Exception is an exception that a rule of Nova raises: the name of its class, and its text. Nil: none.
 type Exception struct{ Class, Message string }
 
-// Raise gives an exception.
-func Raise(class, message string) *Exception { return &Exception{class, message} }
+// NewException gives an exception of a class, by Python's name.
+func NewException(class, message string) *Exception { return &Exception{class, message} }
 
 // ValueError gives a ValueError.
-func ValueError(message string) *Exception { return Raise("ValueError", message) }
+func ValueError(message string) *Exception { return NewException("ValueError", message) }
 
 // NotAFloat is what float(s) raises.
 func NotAFloat(s string) *Exception {

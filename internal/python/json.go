@@ -57,9 +57,9 @@ func (p *jsonReader) failAt(at int, what string) error { return &jsonError{what,
 // but is also a few hundred levels.
 func NotJSON(err error) *Exception {
 	if err == errJSONDepth {
-		return Raise("RecursionError", "maximum recursion depth exceeded")
+		return NewException("RecursionError", "maximum recursion depth exceeded")
 	}
-	return Raise("JSONDecodeError", err.Error())
+	return NewException("JSONDecodeError", err.Error())
 }
 
 func (p *jsonReader) skip() {

@@ -4,7 +4,7 @@ import "cellgate/internal/python"
 
 // notLoaded is the exception for a field that an old compute did not report.
 func notLoaded(field string) *python.Exception {
-	return python.Raise("NotImplementedError", "Cannot load '"+field+"' in the base class")
+	return python.NewException("NotImplementedError", "Cannot load '"+field+"' in the base class")
 }
 
 // Nova releases that changed how cells fit (InstanceNUMA.Release).

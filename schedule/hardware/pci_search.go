@@ -146,7 +146,7 @@ func (s *deviceSearch) sockets(h *hostNUMA, ids []int64) *python.Exception {
 	s.nodes = s.nodes[:0]
 	switch {
 	case h == nil:
-		return python.Raise("AttributeError", "'NoneType' object has no attribute 'cells'")
+		return python.NewException("AttributeError", "'NoneType' object has no attribute 'cells'")
 	case h.noSocket:
 		return notLoaded("socket")
 	}

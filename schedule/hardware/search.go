@@ -43,7 +43,7 @@ const maxPermutations = 50_000
 const stopEveryOrders = 1024
 
 // Stopped is the exception of a search that its Stop ended.
-var Stopped = python.Raise("TimeoutError", "the query was stopped")
+var Stopped = python.NewException("TimeoutError", "the query was stopped")
 
 // CellsFit reports whether the guest's NUMA cells, which it must have, fit on the host's, with their CPUs, pages, devices
 // and networks. Nothing fits on a host without cells.
@@ -104,7 +104,7 @@ func (s *Search) find(hw *Host, g *Guest, ratios *Ratios) (bool, *python.Excepti
 			return false, nil
 		}
 	}
-	return false, python.Raise("RuntimeError", "too many ways to place the NUMA cells")
+	return false, python.NewException("RuntimeError", "too many ways to place the NUMA cells")
 }
 
 // begin prepares the search for a host.
